@@ -1,0 +1,1 @@
+"""The engine: serves a language model and records where every nanosecond went."""

@@ -1,0 +1,99 @@
+"""The messages between the front end and a worker: one per request one way, one per step the other."""
+
+import msgspec
+
+
+class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How tokens are chosen. `temperature` 0 is greedy."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int | None = None
+    ignore_eos: bool = False
+
+
+class Submit(msgspec.Struct, tag="submit", frozen=True):
+    """A request on its way to the worker; times in ns of the run's monotonic clock."""
+
+    rid: int
+    attempt: int
+    prompt: list[int]
+    max_tokens: int
+    sampling: Sampling
+    arrival: int
+    tier: str = ""
+    tenant: str = ""
+    priority: int = 1
+    deadline: int | None = None
+
+
+class Cancel(msgspec.Struct, tag="cancel", frozen=True):
+    """The client has gone, or wants no more."""
+
+    rid: int
+
+
+class Drain(msgspec.Struct, tag="drain", frozen=True):
+    """Finish what is in the house, then leave."""
+
+
+ToWorker = Submit | Cancel | Drain
+
+
+class Ready(msgspec.Struct, tag="ready", frozen=True):
+    """The model is loaded and warm."""
+
+    worker: int
+    device: str
+    dtype: str
+    kv_blocks: int
+    block_size: int
+    max_model_len: int
+    load_s: float
+
+
+class Finished(msgspec.Struct, tag="finished", frozen=True):
+    """The end of an attempt on its worker, with the stamps that only the worker has."""
+
+    rid: int
+    finish_reason: str
+    queued: int
+    first_scheduled: int | None
+    first_token: int | None
+    last_token: int | None
+    output_tokens: int
+    cached_tokens: int
+    preemptions: int
+    recomputed_tokens: int
+    device_ns: int
+
+
+class Refused(msgspec.Struct, tag="refused", frozen=True):
+    """The scheduler would not take the request; `reason` is for the client."""
+
+    rid: int
+    reason: str
+
+
+class StepOutput(msgspec.Struct, tag="step", frozen=True):
+    """Everything one step hands out. `tokens` are (rid, token) pairs; `t_sent` is stamped as it leaves."""
+
+    worker: int
+    step: int
+    t_sent: int
+    tokens: list[tuple[int, int]]
+    finished: list[Finished]
+    refused: list[Refused]
+    waiting: int
+    waiting_tokens: int
+    running: int
+    kv_used: int
+
+
+class Failed(msgspec.Struct, tag="failed", frozen=True):
+    """The worker can't go on; `error` says why, in words for a person."""
+
+    error: str
+
+
+FromWorker = Ready | StepOutput | Failed

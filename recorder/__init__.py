@@ -1,0 +1,1 @@
+"""The contract: how a run is written, found again, checked and attributed to causes."""

@@ -1,0 +1,81 @@
+"""The vocabulary of a run: every coded word, in the order of its code. Append only; a code never changes."""
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How an attempt stands or ended (SPEC F4)."""
+
+    OPEN = "open"
+    OK = "ok"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class Phase(StrEnum):
+    """The name of a span; the phases of one attempt tile its life from arrival to return."""
+
+    INGRESS = "ingress"
+    QUEUE = "queue"
+    BATCH_WAIT = "batch_wait"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    PREEMPTED = "preempted"
+    RETURN = "return"
+
+
+class StepKind(StrEnum):
+    """What one pass of a worker's loop computed."""
+
+    IDLE = "idle"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    MIXED = "mixed"
+
+
+class Role(StrEnum):
+    """What one request did in one step. RECOMPUTE computes again what a preemption threw away."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+    RECOMPUTE = "recompute"
+
+
+class Reason(StrEnum):
+    """Why the head of the queue was not started in a pass, or why a running request was preempted."""
+
+    NONE = "NONE"
+    KV_BLOCKS = "KV_BLOCKS"
+    SEQ_SLOTS = "SEQ_SLOTS"
+    TOKEN_BUDGET = "TOKEN_BUDGET"
+    BATCH_TIMER = "BATCH_TIMER"
+    WORKER_BUSY = "WORKER_BUSY"
+    PREEMPTION = "PREEMPTION"
+
+
+class EventKind(StrEnum):
+    """One change of state of a request or a worker."""
+
+    QUEUED = "queued"
+    SCHEDULED = "scheduled"
+    FIRST_TOKEN = "first_token"
+    PREEMPTED = "preempted"
+    RESUMED = "resumed"
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    WORKER_READY = "worker_ready"
+    WORKER_LOST = "worker_lost"
+
+
+class Source(StrEnum):
+    """Who was measured by a sample."""
+
+    DEVICE = "device"
+    HOST = "host"
+    FRONTEND = "frontend"
+    WORKER = "worker"
+    RECORDER = "recorder"
