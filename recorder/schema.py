@@ -259,3 +259,14 @@ RECORDER: Final = _table(
 TABLES: Final[dict[str, Table]] = {
     table.name: table for table in (REQUESTS, SPANS, STEPS, SLICES, DELIVERIES, EVENTS, SAMPLES, RECORDER)
 }
+
+_CODES: Final[dict[type[StrEnum], dict[str, int]]] = {
+    enum: {member.value: code for code, member in enumerate(enum)}
+    for enum in (words.Status, words.Phase, words.StepKind, words.Role, words.Reason, words.EventKind, words.Source)
+}
+"""Keyed by class first: `Phase.PREFILL`, `Role.PREFILL` and `StepKind.PREFILL` are equal as strings."""
+
+
+def code(word: StrEnum) -> int:
+    """The byte that stands for a coded word on the wire."""
+    return _CODES[type(word)][word.value]
