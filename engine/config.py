@@ -1,0 +1,279 @@
+"""The configuration: every key with its default, unit, range and sentence, declared once and validated here.
+
+`tailtrace config --explain` prints these declarations; `load_config` checks files against them; the run stores
+the result whole (`to_dict`). Keys carry vLLM's words, those of the static batcher Triton's.
+"""
+
+import difflib
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
+
+import msgspec
+
+from recorder.errors import UserError
+
+
+class ConfigError(UserError):
+    """A configuration that can't be used: says the file, the section, the key, and what is allowed there."""
+
+
+def _key(doc: str, unit: str = "", ge: float | None = None, le: float | None = None) -> msgspec.Meta:
+    return msgspec.Meta(description=doc, extra={"unit": unit}, ge=ge, le=le)
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all sections share: immutable, no unknown keys."""
+
+
+Policy = Literal["immediate", "static", "continuous"]
+DType = Literal["auto", "bfloat16", "float32"]
+
+
+class SchedulerConfig(_Section, frozen=True, kw_only=True):
+    """When requests start, and how much one step computes."""
+
+    policy: Annotated[
+        Policy,
+        _key("When waiting requests start: one at a time, a whole batch at a time, or at every step."),
+    ] = "continuous"
+    max_num_seqs: Annotated[int, _key("Most requests that run at once.", "requests", 1, 4096)] = 16
+    max_num_batched_tokens: Annotated[
+        int, _key("Most tokens one step computes, decodes and prefill together.", "tokens", 1, 1_048_576)
+    ] = 256
+    enable_chunked_prefill: Annotated[
+        bool,
+        _key("Split prompts over steps; without it a prompt must fit max_num_batched_tokens or is refused."),
+    ] = True
+    long_prefill_token_threshold: Annotated[
+        int,
+        _key("Most prompt tokens one request computes in a step; 0 sets no limit of its own.", "tokens", 0, 1_048_576),
+    ] = 0
+    max_batch_size: Annotated[
+        int, _key("Static policy: requests in a full batch; 0 takes max_num_seqs.", "requests", 0, 4096)
+    ] = 0
+    max_queue_delay_ms: Annotated[
+        float,
+        _key("Static policy: longest wait of the oldest request for its batch to fill.", "ms", 0, 3_600_000),
+    ] = 50.0
+
+    @property
+    def batch_size(self) -> int:
+        """Requests in a full static batch."""
+        return self.max_batch_size or self.max_num_seqs
+
+    @property
+    def max_queue_delay_ns(self) -> int:
+        """`max_queue_delay_ms` in ns."""
+        return round(self.max_queue_delay_ms * 1e6)
+
+
+class KvConfig(_Section, frozen=True, kw_only=True):
+    """The paged KV cache."""
+
+    block_size: Annotated[int, _key("Tokens whose keys and values one block holds.", "tokens", 1, 1024)] = 16
+    num_blocks: Annotated[
+        int, _key("Blocks in the pool; 0 derives it from memory_mb, or chooses.", "blocks", 0, 16_777_216)
+    ] = 0
+    memory_mb: Annotated[
+        int, _key("Memory for the pool; 0 chooses by the device's free memory.", "MiB", 0, 16_777_216)
+    ] = 0
+    watermark: Annotated[
+        float,
+        _key("Share of the blocks that must stay free for growth when a request starts beside others.", "", 0, 0.5),
+    ] = 0.01
+
+    def watermark_blocks(self, num_blocks: int) -> int:
+        """The watermark in whole blocks of a pool of `num_blocks`."""
+        return math.ceil(self.watermark * num_blocks)
+
+
+class RecordConfig(_Section, frozen=True, kw_only=True):
+    """What is written down."""
+
+    enabled: Annotated[bool, _key("Record the run.")] = True
+    ring_mb: Annotated[
+        int, _key("Memory-mapped ring a producer keeps per table; full rings count drops.", "MiB", 1, 4096)
+    ] = 16
+    seal_interval_s: Annotated[
+        float, _key("Longest time a record stays in its ring before it is sealed to Parquet.", "s", 0.05, 3600)
+    ] = 2.0
+    sample_interval_s: Annotated[float, _key("Time between readings of device and host.", "s", 0.05, 3600)] = 1.0
+
+
+class ServerConfig(_Section, frozen=True, kw_only=True):
+    """The front end's limits."""
+
+    max_body_bytes: Annotated[
+        int, _key("Largest request body that is read; larger ones get 413.", "bytes", 1024, 1_073_741_824)
+    ] = 4_194_304
+    drain_timeout_s: Annotated[
+        float, _key("Longest time a stopping server lets running requests finish.", "s", 0, 3600)
+    ] = 30.0
+
+
+class EngineConfig(_Section, frozen=True, kw_only=True):
+    """The model and its device."""
+
+    max_model_len: Annotated[
+        int, _key("Most tokens of prompt and output together; 0 takes the model's own limit.", "tokens", 0, 16_777_216)
+    ] = 0
+    dtype: Annotated[DType, _key("Number format of weights and cache; auto takes the fastest on the device.")] = "auto"
+    torch_threads: Annotated[
+        int, _key("CPU threads of the model; 0 leaves one core to the other processes.", "threads", 0, 4096)
+    ] = 0
+    seed: Annotated[int, _key("Seed of sampling for requests that bring none.", "", 0, 2**63 - 1)] = 0
+
+
+class Config(_Section, frozen=True, kw_only=True):
+    """The whole configuration of an engine."""
+
+    scheduler: SchedulerConfig = SchedulerConfig()
+    kv: KvConfig = KvConfig()
+    record: RecordConfig = RecordConfig()
+    server: ServerConfig = ServerConfig()
+    engine: EngineConfig = EngineConfig()
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key as declared: what the reference prints and what an error explains."""
+
+    section: str
+    name: str
+    default: object
+    kind: Any
+    """The annotated type that a value is checked against."""
+    unit: str
+    doc: str
+    allowed: str
+
+    @property
+    def allowed_in_unit(self) -> str:
+        """The allowed values with their unit."""
+        return f"{self.allowed} ({self.unit})" if self.unit else self.allowed
+
+
+def sections() -> Iterator[tuple[str, type[_Section]]]:
+    """Name and declaration of every section, in order."""
+    for field in msgspec.structs.fields(Config):
+        yield field.name, cast("type[_Section]", field.type)
+
+
+def keys(section: str) -> dict[str, Key]:
+    """The keys of a section by name, in declared order."""
+    fields = msgspec.structs.fields(dict(sections())[section])
+    return {field.name: _declared(section, field) for field in fields}
+
+
+def load_config(path: Path | None) -> Config:
+    """Read a TOML file over the defaults; without a path, the defaults.
+
+    Raises ConfigError for a file that can't be read, is no TOML, or holds unknown, mistyped or contradictory values.
+    """
+    if path is None:
+        return Config()
+    return from_dict(_read(path), str(path))
+
+
+def from_dict(data: Mapping[str, object], origin: str) -> Config:
+    """Validate plain data (as parsed from TOML, or stored in a run); `origin` is named in errors."""
+    for section, values in data.items():
+        if section not in dict(sections()):
+            raise ConfigError(f"{origin}: {_unknown('section', f'[{section}]', section, dict(sections()))}")
+        _check_section(section, values, origin)
+    config = msgspec.convert(data, Config)
+    _check_contradictions(config, origin)
+    return config
+
+
+def to_dict(config: Config) -> dict[str, dict[str, Any]]:
+    """The whole configuration, defaults included, as plain data for `run.json`."""
+    return cast("dict[str, dict[str, Any]]", msgspec.to_builtins(config))
+
+
+def to_toml(config: Config) -> str:
+    """The whole configuration, defaults included, as TOML that `load_config` takes back."""
+    parts = []
+    for section, values in to_dict(config).items():
+        lines = [f"{name} = {toml_value(value)}" for name, value in values.items()]
+        parts.append("\n".join([f"[{section}]", *lines, ""]))
+    return "\n".join(parts)
+
+
+def toml_value(value: object) -> str:
+    """A string, number or boolean as TOML writes it; JSON writes all but nan and inf the same way."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return msgspec.json.encode(value).decode()
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: can't read the configuration: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: the configuration is not UTF-8 text (byte {error.start})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+
+
+def _check_section(section: str, values: object, origin: str) -> None:
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{origin}: {section} must be a section: write [{section}] on a line of its own")
+    known = keys(section)
+    for name, value in values.items():
+        if name not in known:
+            raise ConfigError(f"{origin}: [{section}] {_unknown('key', name, name, known)}")
+        try:
+            msgspec.convert(value, known[name].kind)
+        except msgspec.ValidationError as error:
+            shown = toml_value(value) if isinstance(value, str | int | float | bool) else f"a {type(value).__name__}"
+            raise ConfigError(
+                f"{origin}: [{section}] {name} = {shown} is not allowed; it must be {known[name].allowed_in_unit}"
+            ) from error
+
+
+def _unknown(what: str, shown: str, name: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known {what}s: {', '.join(known)}"
+    return f"unknown {what} {shown}; {hint}"
+
+
+def _check_contradictions(config: Config, origin: str) -> None:
+    scheduler, kv = config.scheduler, config.kv
+    if scheduler.max_batch_size > scheduler.max_num_seqs:
+        raise ConfigError(
+            f"{origin}: [scheduler] max_batch_size = {scheduler.max_batch_size} can never fill, since max_num_seqs ="
+            f" {scheduler.max_num_seqs} run at most; lower the one or raise the other"
+        )
+    if scheduler.max_num_batched_tokens < scheduler.max_num_seqs:
+        raise ConfigError(
+            f"{origin}: [scheduler] max_num_batched_tokens = {scheduler.max_num_batched_tokens} is less than"
+            f" max_num_seqs = {scheduler.max_num_seqs}: a step has no room for one token of each; raise the one or"
+            " lower the other"
+        )
+    if kv.num_blocks and kv.memory_mb:
+        raise ConfigError(
+            f"{origin}: [kv] num_blocks = {kv.num_blocks} and memory_mb = {kv.memory_mb} both set the size of the"
+            " pool; keep one"
+        )
+
+
+def _declared(section: str, field: msgspec.structs.FieldInfo) -> Key:
+    base, meta = get_args(field.type)
+    unit = str((meta.extra or {}).get("unit", ""))
+    return Key(section, field.name, field.default, field.type, unit, str(meta.description), _allowed(base, meta))
+
+
+def _allowed(base: object, meta: msgspec.Meta) -> str:
+    if get_origin(base) is Literal:
+        return " or ".join(toml_value(word) for word in get_args(base))
+    if base is bool:
+        return "true or false"
+    noun = "a whole number" if base is int else "a number"
+    return f"{noun} from {meta.ge} to {meta.le}"
