@@ -1,0 +1,52 @@
+"""The latency measures of a request: one definition each, as the SQL that computes it and the formula that is shown.
+
+No measure has two definitions (SPEC D1, E4). All are in ns over the stamps of one attempt, NULL where a stamp is missing.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Measure:
+    """`name` is the key in reports, `column` the one in the view `latency`; `sql` computes ns from a row of `requests`."""
+
+    name: str
+    title: str
+    formula: str
+    sql: str
+
+    @property
+    def column(self) -> str:
+        """The column of the view `latency` that holds it."""
+        return f"{self.name}_ns"
+
+
+QUEUE: Final = Measure("queue", "Queue", "first_scheduled - arrival", "first_scheduled - arrival")
+TTFT: Final = Measure("ttft", "TTFT", "first_token - arrival", "first_token - arrival")
+TPOT: Final = Measure(
+    "tpot",
+    "TPOT",
+    "(last_token - first_token) / (output_tokens - 1)",
+    "CASE WHEN output_tokens > 1 THEN (last_token - first_token) / (output_tokens - 1) END",
+)
+E2E: Final = Measure("e2e", "E2E", "returned - arrival", "returned - arrival")
+
+MEASURES: Final = (QUEUE, TTFT, TPOT, E2E)
+REPORTED: Final = (TTFT, TPOT, E2E)
+"""The measures that open a report; the wait in the queue is also one of its phases."""
+
+CLOSURE_FORMULA: Final = "(sum of causes - UNNAMED) / sum of (returned - arrival), over ok requests"
+REQUEST_RATE_FORMULA: Final = "ok requests / window"
+TOKEN_RATE_FORMULA: Final = "output tokens of all requests that ended / window"
+WINDOW_FORMULA: Final = "last stamp - first arrival"
+
+
+def latency_view() -> str:
+    """The SELECT behind the view `latency`: one row an attempt, the measures beside what a reader sorts and filters by."""
+    measures = ",\n    ".join(f"{measure.sql} AS {measure.column}" for measure in MEASURES)
+    return f"""SELECT
+    rid, attempt, request_id, tenant, tier, model, worker, status, arrival, returned,
+    prompt_tokens, output_tokens, preemptions,
+    {measures}
+FROM requests"""  # noqa: S608

@@ -1,0 +1,236 @@
+"""A run, open for questions: DuckDB views over its sealed parts and the tails of its rings.
+
+Every question goes through here, from screens and from the command line alike. The database is in memory, holds no
+copy of the sealed parts, reads no file outside the run and never writes one.
+"""
+
+import glob
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import duckdb
+import pyarrow as pa
+
+from console.measures import latency_view
+from recorder.errors import UserError
+from recorder.schema import TABLES, Table
+from recorder.tables import Damage, RunTables, open_tables
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_THREADS: Final = 2
+"""An engine may be serving on the same machine; a question must not take its cores."""
+
+_MENTIONS_CAUSES: Final = re.compile(r"\bcauses\b", re.IGNORECASE)
+_READ_ONLY: Final = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+
+
+class QueryError(UserError):
+    """A question that DuckDB could not answer, or that was none: it would have changed something."""
+
+
+class Session:
+    """One run and the database that answers questions about it.
+
+    Views: `requests` (no open row that a final one supersedes), `spans`, `steps`, `slices`, `deliveries`, `events`,
+    `samples`, `recorder` (columns of `recorder.schema`; coded words are VARCHAR), `latency` (`console.measures`), and
+    `causes` (`recorder.attribution.attribute`), which exists once `load_causes` has run; `ask` and `query` see to that.
+
+    Safe to share between threads, as every call and every `connect` works on a cursor of its own.
+    Raises `RunError` where there is no run or one of a newer schema; damage inside is in `damages` instead.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self.path = run
+        self._lock = threading.RLock()
+        self._has_causes = False
+        self.tables = open_tables(run)
+        self._db = _database(run)
+        self._build_views()
+
+    @property
+    def name(self) -> str:
+        """The run's id."""
+        return self.tables.info.run_id
+
+    @property
+    def damages(self) -> list[Damage]:
+        """What could not be read; all the rest is in the views."""
+        return self.tables.damages
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A new cursor, for one thread; `interrupt()` on it ends its query and no other's."""
+        return self._db.cursor()
+
+    def ask(self, name: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
+        """The answer to `console/sql/<name>.sql`; `params` fill its `$name`s. With a cursor the caller can interrupt."""
+        return self.query(question(name), cursor=cursor, **params)
+
+    def query(self, sql: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
+        """The answer to any one SELECT. Raises `QueryError` with DuckDB's words; an interrupt stays duckdb's own error."""
+        if _MENTIONS_CAUSES.search(sql):
+            self.load_causes()
+        try:
+            return _run(cursor or self.connect(), sql, params)
+        except duckdb.IOException:
+            if all(file.exists() for file in self._files):
+                raise
+        # The recorder merged the parts that the views name and deleted them: look again, once.
+        self.refresh()
+        return _run(self.connect(), sql, params)
+
+    def user_query(self, sql: str) -> pa.Table:
+        """The answer to SQL somebody typed: one statement that only reads, or `QueryError`."""
+        check_reads_only(sql)
+        return self.query(sql)
+
+    def refresh(self) -> None:
+        """Look at the run again: rows and parts that came since, and damages."""
+        with self._lock:
+            self.tables = open_tables(self.path)
+            self._has_causes = False
+            self._build_views()
+
+    def load_causes(self) -> None:
+        """Attribute the time of every request (once per look at the run) and show it as `causes`."""
+        with self._lock:
+            if self._has_causes:
+                return
+            from recorder.attribution import attribute  # reads every slice: nothing that a screen without causes pays
+
+            with self._db.cursor() as cursor:
+                _store(cursor, "causes", attribute(self.tables))
+            self._has_causes = True
+
+    def close(self) -> None:
+        """Free the database. The run is untouched."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: "TracebackType | None"
+    ) -> None:
+        self.close()
+
+    def _build_views(self) -> None:
+        """Replace all views in one transaction, so that no query sees half of an old look and half of a new one."""
+        self._files = [file for name in TABLES for file in self.tables.part_files(name)]
+        with self._db.cursor() as cursor:
+            cursor.begin()
+            cursor.execute("DROP TABLE IF EXISTS causes").fetchall()
+            for table in TABLES.values():
+                _create_view(cursor, table, self.tables)
+            cursor.execute(f"CREATE OR REPLACE VIEW latency AS {latency_view()}").fetchall()
+            cursor.commit()
+
+
+def check_reads_only(sql: str) -> None:
+    """Raise `QueryError` unless `sql` is one statement that only reads."""
+    try:
+        statements = duckdb.extract_statements(sql)
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from error
+    if len(statements) != 1:
+        raise QueryError(f"expected one SQL statement, got {len(statements)}")
+    if statements[0].type not in _READ_ONLY:
+        raise QueryError(f"a run is read only: expected a SELECT, got {statements[0].type.name}")
+
+
+@cache
+def question(name: str) -> str:
+    """The text of `console/sql/<name>.sql`."""
+    return resources.files("console.sql").joinpath(f"{name}.sql").read_text("utf-8")
+
+
+def rows(answer: pa.Table) -> list[dict[str, object]]:
+    """An answer as plain dictionaries, for what is small enough to be shown."""
+    found: list[dict[str, object]] = answer.to_pylist()
+    return found
+
+
+def _database(run: Path) -> duckdb.DuckDBPyConnection:
+    """An empty database that can read the run's folder and nothing else: no network, no extensions, no other files."""
+    spill = Path(tempfile.gettempdir()) / f"tailtrace-{os.getpid()}"
+    db = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": _THREADS,
+            "temp_directory": str(spill),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+            "enable_progress_bar": False,
+        },
+    )
+    for statement in (
+        f"SET allowed_directories = [{_quoted(str(run.resolve()))}]",
+        "SET enable_external_access = false",
+        "SET lock_configuration = true",
+    ):
+        db.execute(statement).fetchall()
+    return db
+
+
+def _run(cursor: duckdb.DuckDBPyConnection, sql: str, params: dict[str, object]) -> pa.Table:
+    try:
+        return cursor.sql(sql, params=params or None).to_arrow_table()
+    except (duckdb.InterruptException, duckdb.IOException):
+        raise
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from error
+
+
+def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTables) -> None:
+    tail = f"tail_{table.name}"
+    _store(cursor, tail, tables.tail(table.name))
+    columns = ", ".join(f'"{column.name}"{"::VARCHAR" if column.words else ""}' for column in table.columns)
+    named = columns.replace("::VARCHAR", "")
+    sources = [f"SELECT {named} FROM {tail}"]
+    files = tables.part_files(table.name)
+    if files:
+        sources.insert(0, f"SELECT {named} FROM {_parquet(files)}")
+    everything = " UNION ALL ".join(sources)
+    body = _SUPERSEDE.format(rows=everything) if table.name == "requests" else everything
+    cursor.execute(f"CREATE OR REPLACE VIEW {table.name} AS {body}").fetchall()
+
+
+_SUPERSEDE: Final = """
+WITH written AS NOT MATERIALIZED ({rows})
+SELECT * FROM written WHERE status <> 'open'
+UNION ALL
+SELECT * FROM written AS begun WHERE status = 'open' AND NOT EXISTS (
+    SELECT 1 FROM written AS ended
+    WHERE ended.status <> 'open' AND ended.rid = begun.rid AND ended.attempt = begun.attempt
+)"""
+"""A request is written when it arrives and again when it ends; the end makes the beginning void."""
+
+
+def _store(cursor: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+    """Copy an Arrow table into the database: what is registered instead would exist for one cursor only."""
+    columns = ", ".join(
+        f'"{field.name}"{"::VARCHAR" if pa.types.is_dictionary(field.type) else ""} AS "{field.name}"'
+        for field in rows.schema
+    )
+    cursor.register("arriving", rows)
+    cursor.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {columns} FROM arriving").fetchall()
+    cursor.unregister("arriving")
+
+
+def _parquet(files: Iterable[Path]) -> str:
+    """A scan of exactly these files. Their names are no patterns, nor are `a=b` folders above them columns."""
+    names = ", ".join(_quoted(glob.escape(str(file.resolve()))) for file in files)
+    return f"read_parquet([{names}], hive_partitioning = false)"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

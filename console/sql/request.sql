@@ -1,0 +1,5 @@
+-- What is known of one attempt? Its row, and the measures.
+SELECT requests.*, latency.queue_ns, latency.ttft_ns, latency.tpot_ns, latency.e2e_ns
+FROM requests
+JOIN latency USING (rid, attempt)
+WHERE rid = $rid AND attempt = $attempt
