@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from recorder.words import EventKind, Reason, Role
+from engine.messages import Sampling
+from recorder.words import EventKind, Phase, Reason, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +78,18 @@ class Occupancy:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What one pass will do. Without slices the pass is idle and may last until `wake_at` (None: until a message)."""
+    """What one pass will do. Without slices the pass is idle and may last until `wake_at` (None: until a message).
+
+    The events take effect when the execution begins: `Scheduler.commit` stamps them anew with that instant.
+    """
 
     slices: tuple[Slice, ...]
-    events: tuple[Event, ...]
-    head: Head | None
-    wake_at: int | None
-    occupancy: Occupancy
+    events: tuple[Event, ...] = ()
+    head: Head | None = None
+    wake_at: int | None = None
+    occupancy: Occupancy = Occupancy()
+    step: int = 0
+    """Number of the pass on its worker, without gaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,40 +136,78 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """One stretch of an attempt on its worker; the steps are None where none belongs to it."""
+
+    phase: Phase
+    start: int
+    end: int
+    first_step: int | None = None
+    last_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How an attempt left its worker: `reason` is `stop` or `length` (OpenAI's words), or `cancelled`.
+
+    The spans tile [queued, last token) in order; those of a cancelled attempt tile [queued, cancellation).
+    """
+
+    reason: str
+    progress: Progress
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
-    """What a finished step changed: events for the ledger, tokens to deliver, attempts that ended with it."""
+    """What a finished step (or a cancellation) changed: events for the ledger, tokens to deliver, attempts ended."""
 
     events: tuple[Event, ...] = ()
     sampled: tuple[Sampled, ...] = ()
-    finished: Mapping[int, str] = field(default_factory=dict)
-    """rid -> finish reason in OpenAI's words: `stop` or `length`."""
+    finished: Mapping[int, End] = field(default_factory=dict)
+    """By rid."""
 
 
 class Scheduler(Protocol):
-    """Decides, and nothing else. Every method is deterministic in its arguments and the calls before it."""
+    """Decides, and nothing else. Every method is deterministic in its arguments and the calls before it.
+
+    A pass is one `plan` and the `commit` of it; `add` and `cancel` come between passes.
+    """
 
     def add(self, request: Request, now: int) -> Admission:
         """Take a request into the queue, or refuse one that can never fit (SPEC B1, DESIGN 3)."""
         ...
 
-    def cancel(self, rid: int, now: int) -> tuple[Event, ...]:
-        """Free all that the request holds; an unknown rid is nothing to do."""
+    def cancel(self, rid: int, now: int) -> Commit:
+        """Free all that the request holds and end it as `cancelled`; an unknown rid is nothing to do."""
         ...
 
     def plan(self, now: int) -> StepPlan:
-        """Decide the next pass. Blocks are already taken when it returns."""
+        """Decide the pass that began at `now`. Blocks are already taken when it returns."""
         ...
 
-    def commit(self, plan: StepPlan, result: StepResult, now: int) -> Commit:
-        """Take in what the execution of `plan` gave at instant `now`."""
+    def commit(self, plan: StepPlan, result: StepResult, t_exec: int, t_done: int) -> Commit:
+        """Take in what the execution of `plan`, from `t_exec` to `t_done`, gave."""
         ...
 
 
 class Executor(Protocol):
-    """Runs plans: on a device, or on a clock that jumps."""
+    """Runs plans: on a device, or on a clock that jumps. It alone knows the tokens; the scheduler knows counts."""
+
+    def start(self, rid: int, prompt: Sequence[int], sampling: Sampling) -> None:
+        """Learn of an accepted request, before any plan holds it."""
+        ...
 
     def execute(self, plan: StepPlan) -> StepResult:
-        """Compute every slice of the plan; sample for those with `samples`."""
+        """Compute every slice of the plan; sample one token for each with `samples`, and remember it as the next input.
+
+        A request whose `computed_before` falls back to 0 was preempted: its prompt and its own output are computed
+        again, in slices, from the tokens remembered.
+        """
+        ...
+
+    def release(self, rid: int) -> None:
+        """Forget a request that has ended."""
         ...
 
 

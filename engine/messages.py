@@ -53,7 +53,10 @@ class Ready(msgspec.Struct, tag="ready", frozen=True):
 
 
 class Finished(msgspec.Struct, tag="finished", frozen=True):
-    """The end of an attempt on its worker, with the stamps that only the worker has."""
+    """The end of an attempt on its worker, with the stamps that only the worker has.
+
+    `finish_reason` is `stop`, `length`, or `cancelled` (the answer to `Cancel`, if the request had not ended before).
+    """
 
     rid: int
     finish_reason: str
