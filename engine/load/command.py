@@ -1,0 +1,63 @@
+"""`tailtrace load`: send a workload open loop to an OpenAI-style server and say whether it was sent in time."""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from engine.load.client import LoadError, Outcome, drive, served_model
+from engine.load.summary import lines, summarise
+from engine.load.workload import read_workload
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("--url", default="http://127.0.0.1:8000", help="server to send to (default: %(default)s)")
+    parser.add_argument("--workload", type=Path, required=True, metavar="FILE.jsonl", help="arrivals, one a line")
+    parser.add_argument("--model", help="model to ask for (default: the first that the server lists)")
+    parser.add_argument("--api-key", metavar="KEY", help="key the server asks for")
+    parser.add_argument("--out", type=Path, metavar="FILE.jsonl", help="write the client's stamps, one request a line")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Send the workload; 0 when it was sent in time, 1 when the result is invalid. Raises UserError."""
+    arrivals = read_workload(args.workload)
+    url = args.url.rstrip("/").removesuffix("/v1")
+    _check_out(args.out)
+    model = args.model or asyncio.run(served_model(url, args.api_key))
+    _say(f"open loop: {len(arrivals)} requests over {arrivals[-1].arrival_s:g} s to {url}, model {model}")
+    outcomes = asyncio.run(drive(url, model, arrivals, args.api_key, _progress(len(arrivals))))
+    if args.out:
+        args.out.write_bytes(b"".join(msgspec.json.encode(outcome) + b"\n" for outcome in outcomes))
+    summary = {"workload": str(args.workload), "url": url, "model": model, **summarise(outcomes)}
+    sys.stdout.write((json.dumps(summary, indent=2) if args.json else "\n".join(lines(summary))) + "\n")
+    return 0 if summary["valid"] else 1
+
+
+def _check_out(path: Path | None) -> None:
+    if path and not path.parent.is_dir():
+        raise LoadError(f"{path}: there is no folder {path.parent} to write to")
+
+
+def _progress(total: int) -> Callable[[Sequence[Outcome]], None]:
+    """Narrates at most once a second, and at the end."""
+    last = time.monotonic()
+
+    def changed(outcomes: Sequence[Outcome]) -> None:
+        nonlocal last
+        ended = sum(outcome.done is not None for outcome in outcomes)
+        if ended == total or time.monotonic() - last >= 1:
+            last = time.monotonic()
+            _say(f"sent {len(outcomes)} of {total}, ended {ended}")
+
+    return changed
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
