@@ -1,0 +1,230 @@
+"""Sealed parts: Parquet files that carry their range of records in the name and checksums in a gap before the footer.
+
+Parquet itself protects pages, not page headers and not the footer, and a flipped bit there reads back as other rows or
+crashes the reader. A part therefore holds a trailer between its last page and its footer, a place that every Parquet
+reader skips: the end and CRC-32 of each row group, then the CRC-32 of trailer and footer. The file stays plain Parquet.
+"""
+
+import os
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from recorder.records import conform, in_order
+from recorder.run import sync_folder
+from recorder.schema import TABLES, Table
+
+ROW_GROUP: Final = 128 * 1024
+_NAME: Final = re.compile(r"(?P<producer>.+)-(?P<first>\d{20})-(?P<last>\d{20})\.parquet")
+_MAGIC: Final = b"TTPART1\n"
+_GROUP: Final = struct.Struct("<QI")
+_TAIL: Final = struct.Struct("<II8s")
+_END: Final = struct.Struct("<I4s")
+
+
+@dataclass(frozen=True, order=True)
+class Part:
+    """Records `first` up to, not including, `last` of one producer, sealed in the file `path`."""
+
+    producer: str
+    first: int
+    last: int
+    path: Path
+
+    @classmethod
+    def of(cls, folder: Path, producer: str, first: int, last: int) -> "Part":
+        """The part of that range in a table's folder; the file need not exist yet."""
+        return cls(producer, first, last, folder / f"{producer}-{first:020d}-{last:020d}.parquet")
+
+    def holds(self, other: "Part") -> bool:
+        """Whether it makes the other part superfluous."""
+        return self.producer == other.producer and self.first <= other.first and other.last <= self.last
+
+
+@dataclass(frozen=True)
+class Soundness:
+    """What can be trusted of a part: all of it, some row groups, or nothing. `damage` is empty for a sound part."""
+
+    groups: tuple[int, ...] = ()
+    damage: str = ""
+
+
+def list_parts(folder: Path) -> list[Part]:
+    """The parts in a table's folder by producer and range; a missing folder has none."""
+    names = (_NAME.fullmatch(path.name) for path in (folder.iterdir() if folder.is_dir() else ()))
+    return sorted(Part(m["producer"], int(m["first"]), int(m["last"]), folder / m.string) for m in names if m)
+
+
+def outermost(parts: Iterable[Part]) -> list[Part]:
+    """The parts that no other one contains, in order: what is left of a merge that was killed half way."""
+    kept: list[Part] = []
+    for part in sorted(parts, key=lambda part: (part.producer, part.first, -part.last)):
+        if not kept or not kept[-1].holds(part):
+            kept.append(part)
+    return kept
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A complete and durable file that does not have its name yet."""
+
+    temporary: Path
+    part: Part
+
+
+def stage_part(table: Table, part: Part, chunks: Iterable[pa.Table]) -> Staged:
+    """Write the rows under a temporary name and fsync them. Each chunk is sorted by `table.order` on its own.
+
+    Raises OSError where the disk refuses, and leaves nothing behind then.
+    """
+    temporary = part.path.with_name(f"{part.path.name}.{os.getpid()}.tmp")
+    temporary.parent.mkdir(exist_ok=True)
+    try:
+        with pq.ParquetWriter(temporary, table.arrow, **_writer_options(table)) as writer:
+            for chunk in chunks:
+                writer.write_table(in_order(table, chunk), row_group_size=ROW_GROUP)
+        _add_trailer(temporary)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return Staged(temporary, part)
+
+
+def publish(staged: Sequence[Staged]) -> None:
+    """Give the files their names and make the names durable, each folder synced once."""
+    for one in staged:
+        one.temporary.replace(one.part.path)
+    for folder in {one.part.path.parent for one in staged}:
+        sync_folder(folder)
+
+
+def write_part(table: Table, part: Part, chunks: Iterable[pa.Table]) -> None:
+    """Stage and publish one part."""
+    publish([stage_part(table, part, chunks)])
+
+
+def _writer_options(table: Table) -> dict[str, Any]:
+    texts = [column.name for column in table.columns if column.words or isinstance(column.kind, int)]
+    integers = [column.name for column in table.columns if column.kind is int]
+    return {
+        "compression": "zstd",
+        "use_dictionary": texts,
+        "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
+        "write_page_checksum": True,
+    }
+
+
+def _add_trailer(path: Path) -> None:
+    metadata = pq.read_metadata(path)
+    starts = [_group_start(metadata, index) for index in range(metadata.num_row_groups)]
+    with path.open("r+b") as file:
+        raw = file.read()
+        footer_at = _footer_start(raw)
+        bounds = [0, *starts[1:], footer_at]
+        groups = [_GROUP.pack(end, zlib.crc32(raw[start:end])) for start, end in pairwise(bounds)]
+        body, footer = b"".join(groups), raw[footer_at:]
+        checksum = zlib.crc32(footer, zlib.crc32(body))
+        file.seek(footer_at)
+        file.write(body + _TAIL.pack(len(groups), checksum, _MAGIC) + footer)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _group_start(metadata: pq.FileMetaData, index: int) -> int:
+    group = metadata.row_group(index)
+    columns = (group.column(number) for number in range(group.num_columns))
+    return min(int(column.dictionary_page_offset or column.data_page_offset) for column in columns)
+
+
+def _footer_start(raw: bytes) -> int:
+    """Where the footer begins; negative or beyond the file when its length is damaged."""
+    length, magic = _END.unpack_from(raw, len(raw) - _END.size)
+    return len(raw) - _END.size - int(length) if magic == b"PAR1" else -1
+
+
+def inspect(part: Part) -> Soundness:
+    """Check every byte of a part against its checksums. Raises FileNotFoundError for one that a merge has replaced."""
+    status = part.path.stat()
+    return _inspect(part.path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=65536)
+def _inspect(path: Path, size: int, mtime_ns: int) -> Soundness:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        return Soundness(damage=f"can't be read: {error.strerror}")
+    return _check(raw)
+
+
+def _check(raw: bytes) -> Soundness:
+    if len(raw) < _END.size + _TAIL.size:
+        return Soundness(damage="is cut short")
+    footer_at = _footer_start(raw)
+    tail_at = footer_at - _TAIL.size
+    if tail_at < 0:
+        return Soundness(damage="has no Parquet footer: it is cut short or overwritten")
+    count, checksum, magic = _TAIL.unpack_from(raw, tail_at)
+    groups_at = tail_at - count * _GROUP.size
+    if magic != _MAGIC or groups_at < 0:
+        return Soundness(damage="has no checksums where they belong")
+    if zlib.crc32(raw[footer_at:], zlib.crc32(raw[groups_at:tail_at])) != checksum:
+        return Soundness(damage="has a footer that does not match its checksum")
+    return _check_groups(raw, list(_GROUP.iter_unpack(raw[groups_at:tail_at])))
+
+
+def _check_groups(raw: bytes, groups: list[tuple[int, int]]) -> Soundness:
+    starts = [0, *(end for end, _ in groups)]
+    bad = [i for i, (end, crc) in enumerate(groups) if zlib.crc32(raw[starts[i] : end]) != crc]
+    sound = tuple(i for i in range(len(groups)) if i not in bad)
+    if not bad:
+        return Soundness(sound)
+    return Soundness(sound, f"has {len(bad)} of {len(groups)} row groups that do not match their checksums")
+
+
+def read_part(table: Table, path: Path, groups: Sequence[int] | None = None) -> pa.Table:
+    """The rows of a sound part (or of its sound row groups) in the schema `table.arrow`."""
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        present = range(file.num_row_groups) if groups is None else groups
+        wanted = [group for group in present if group < file.num_row_groups]
+        return conform(table, file.read_row_groups(wanted))
+
+
+def merge(table: Table, parts: Sequence[Part], chunk_rows: int = 8 * ROW_GROUP) -> Part:
+    """Seal adjacent sound parts of one producer as one. The old ones stay: readers ignore what a part contains."""
+    merged = Part.of(parts[0].path.parent, parts[0].producer, parts[0].first, parts[-1].last)
+    write_part(table, merged, _gathered(table, parts, chunk_rows))
+    return merged
+
+
+def _gathered(table: Table, parts: Sequence[Part], chunk_rows: int) -> Iterable[pa.Table]:
+    """Rows of many small parts in chunks worth sorting together, so that memory stays bounded."""
+    waiting: list[pa.Table] = []
+    for part in parts:
+        waiting.append(read_part(table, part.path))
+        if sum(rows.num_rows for rows in waiting) >= chunk_rows:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def folder_of(run: Path, table: Table) -> Path:
+    """Where the parts of a table lie."""
+    return run / table.name
+
+
+def all_parts(run: Path, table: str) -> list[Part]:
+    """The parts of one table of a run, contained ones too."""
+    return list_parts(folder_of(run, TABLES[table]))

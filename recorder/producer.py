@@ -1,0 +1,109 @@
+"""Whoever writes rows into a run: through rings that a recorder process drains, or straight into parts."""
+
+import fcntl
+import re
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, Protocol
+
+import numpy as np
+
+from recorder.parts import Part, all_parts, folder_of, write_part
+from recorder.records import to_arrow, wire_values
+from recorder.run import RunError, hold_lock, lock_path
+from recorder.schema import TABLES, Table
+
+_NAME: Final = re.compile(r"[a-z0-9_]{1,16}")
+_PART_BYTES: Final = 64 * 2**20
+
+
+class Producer(Protocol):
+    """Takes rows of some tables. Values are in declared column order: ints, codes (`schema.code`), floats, bytes."""
+
+    def append(self, table: str, *values: object) -> bool:
+        """Take one row; `schema.NONE` is an unknown integer. False when it had to be dropped (and counted)."""
+        ...
+
+    def appender(self, table: str) -> Callable[..., bool]:
+        """`append` bound to one table: the fast path."""
+        ...
+
+    def row(self, table: str, **columns: object) -> bool:
+        """Take one row by column names: words of `recorder.words`, text as str, None or missing for unknown."""
+        ...
+
+    def close(self) -> None:
+        """Hand over what is left. The run stays open."""
+        ...
+
+
+def check_name(name: str) -> str:
+    """A producer's name goes into file names and into `recorder.producer`. Raises RunError for one that can't."""
+    if not _NAME.fullmatch(name):
+        raise RunError(f"{name!r} can't name a producer: use 1 to 16 lower-case letters, digits and _")
+    return name
+
+
+class _PartBuffer:
+    """Packed rows of one table that wait for their part."""
+
+    def __init__(self, run: Path, producer: str, table: Table) -> None:
+        self._folder = folder_of(run, table)
+        self._producer = producer
+        self._table = table
+        self._pack = table.packer.pack
+        self._rows = np.dtype(table.dtype.descr[3:])
+        self._packed = bytearray()
+        self._first = max((p.last for p in all_parts(run, table.name) if p.producer == producer), default=0)
+
+    def append(self, *values: object) -> bool:
+        self._packed += self._pack(*values)
+        if len(self._packed) >= _PART_BYTES:
+            self.flush()
+        return True
+
+    def flush(self) -> None:
+        if not self._packed:
+            return
+        records = np.frombuffer(bytes(self._packed), self._rows)
+        last = self._first + len(records)
+        part = Part.of(self._folder, self._producer, self._first, last)
+        write_part(self._table, part, [to_arrow(self._table, records)])
+        self._first = last
+        self._packed.clear()
+
+
+class PartProducer(Producer):
+    """Writes parts without a recorder process: for virtual runs, imports and tests.
+
+    Rows are on disk after `close` (or each 64 MiB). The run reads as `recording` until then, and afterwards as
+    `killed` unless its creator calls `run.finish`.
+    """
+
+    def __init__(self, run: Path, name: str, tables: Iterable[str]) -> None:
+        check_name(name)
+        self._held = ExitStack()
+        try:
+            self._held.enter_context(hold_lock(lock_path(run), fcntl.LOCK_SH))
+        except BlockingIOError as error:
+            raise RunError(f"{run} is being written by a recorder process: parts can't be added beside it") from error
+        self._buffers = {table: _PartBuffer(run, name, TABLES[table]) for table in tables}
+
+    def append(self, table: str, *values: object) -> bool:
+        """Take one row; never drops."""
+        return self._buffers[table].append(*values)
+
+    def appender(self, table: str) -> Callable[..., bool]:
+        """`append` bound to one table."""
+        return self._buffers[table].append
+
+    def row(self, table: str, **columns: object) -> bool:
+        """Take one row by column names."""
+        return self._buffers[table].append(*wire_values(TABLES[table], columns))
+
+    def close(self) -> None:
+        """Write what is left and let go of the run's lock."""
+        with self._held:
+            for buffer in self._buffers.values():
+                buffer.flush()
