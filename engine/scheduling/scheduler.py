@@ -1,0 +1,296 @@
+"""The scheduler: mechanics that all policies share. When to start is a rule (`rules.py`); the rest is here.
+
+A pass plans in this order: one token for every decode, then the prompts begun earlier, then preempted requests, then
+new ones as the rule allows. Blocks of a whole prompt are taken when it starts, so only decodes can run out of blocks;
+the newest running request then gives its blocks up and computes everything again later. It resumes before anyone new
+starts, and a pass that preempted starts nobody.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from engine.config import Config, SchedulerConfig
+from engine.core import (
+    Admission,
+    Commit,
+    End,
+    Event,
+    Head,
+    Occupancy,
+    Progress,
+    Request,
+    Sampled,
+    Slice,
+    StepPlan,
+    StepResult,
+)
+from engine.scheduling.admission import refusal
+from engine.scheduling.blocks import BlockPool
+from engine.scheduling.line import WaitingLine
+from engine.scheduling.rules import StartRule, start_rule
+from engine.scheduling.sequence import Sequence
+from recorder.words import EventKind, Phase, Reason, Role
+
+
+def make_scheduler(config: Config, num_blocks: int, max_model_len: int) -> "PagedScheduler":
+    """The scheduler that `config` asks for, over a pool of `num_blocks` KV blocks."""
+    pool = BlockPool(num_blocks, config.kv.block_size)
+    watermark = config.kv.watermark_blocks(num_blocks)
+    return PagedScheduler(config.scheduler, start_rule(config.scheduler), pool, watermark, max_model_len)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A plan in the making."""
+
+    now: int
+    budget: int
+    slices: list[Slice] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    preempted: bool = False
+    wake_at: int | None = None
+
+
+class PagedScheduler:
+    """First come, first served, over one pool of KV blocks (SPEC C3, C5). Implements `engine.core.Scheduler`."""
+
+    def __init__(
+        self, config: SchedulerConfig, rule: StartRule, pool: BlockPool, watermark_blocks: int, max_model_len: int
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._watermark = watermark_blocks
+        self._max_model_len = max_model_len
+        self._sequences: dict[int, Sequence] = {}
+        self._line = WaitingLine(rule, pool, watermark_blocks)
+        self._running: list[Sequence] = []
+        self._step = -1
+
+    # -- between passes ------------------------------------------------------------------------------------------
+
+    def add(self, request: Request, now: int) -> Admission:
+        """Take a request to the end of the queue, or refuse one that could never finish. A known rid: ValueError."""
+        if request.rid in self._sequences:
+            raise ValueError(f"request {request.rid} is already here")
+        if reason := refusal(request, self._config, self._pool, self._max_model_len):
+            return Admission(False, reason)
+        sequence = Sequence(request, Progress(request.rid, request.attempt, queued=now))
+        sequence.phases.enter(Phase.QUEUE, now)
+        self._sequences[request.rid] = sequence
+        self._line.join(sequence)
+        return Admission(True)
+
+    def cancel(self, rid: int, now: int) -> Commit:
+        """Free all that the request holds and end it; an unknown rid is nothing to do."""
+        sequence = self._sequences.get(rid)
+        if sequence is None:
+            return Commit()
+        if not sequence.running:
+            self._line.leave(sequence)
+        freed = self._drop(sequence)
+        event = Event(now, rid, EventKind.CANCELLED, freed_blocks=freed)
+        return Commit((event,), (), {rid: self._end(sequence, "cancelled", now)})
+
+    # -- a pass: plan ----------------------------------------------------------------------------------------------
+
+    def plan(self, now: int) -> StepPlan:
+        """Decide the pass that began at `now`."""
+        self._step += 1
+        draft = _Draft(now, self._config.max_num_batched_tokens)
+        decodes = [sequence for sequence in self._running if sequence.role is Role.DECODE]
+        prompts = [sequence for sequence in self._running if sequence.role is not Role.DECODE]
+        self._plan_decodes(draft, decodes)
+        self._plan_prompts(draft, prompts)
+        head = self._start_waiting(draft)
+        self._line.watch_timer(head, now)
+        return StepPlan(
+            tuple(draft.slices), tuple(draft.events), head, draft.wake_at, self._occupancy(), step=self._step
+        )
+
+    def _plan_decodes(self, draft: _Draft, decodes: list[Sequence]) -> None:
+        for sequence in decodes:
+            if sequence.running and self._make_room(draft, sequence):
+                missing = self._pool.blocks_for(sequence.known) - len(sequence.blocks)
+                self._add_slice(draft, sequence, 1, missing)
+
+    def _plan_prompts(self, draft: _Draft, prompts: list[Sequence]) -> None:
+        for sequence in prompts:
+            tokens = self._chunk(sequence, draft.budget)
+            if sequence.running and tokens:
+                self._add_slice(draft, sequence, tokens, 0)
+
+    def _start_waiting(self, draft: _Draft) -> Head | None:
+        """Start from the front of the queue until someone can't; that one is the head, with its reason."""
+        while sequence := self._line.front:
+            reason = self._obstacle(draft, sequence)
+            if reason is not Reason.NONE:
+                return Head(sequence.rid, reason)
+            self._start(draft, sequence)
+        return None
+
+    def _obstacle(self, draft: _Draft, sequence: Sequence) -> Reason:
+        """Why the front of the queue can't start now; NONE if it can."""
+        if draft.preempted:
+            return Reason.PREEMPTION
+        reason, draft.wake_at = self._line.ask_rule(draft.now, len(self._running))
+        if reason is not Reason.NONE:
+            return reason
+        if len(self._running) >= self._config.max_num_seqs:
+            return Reason.SEQ_SLOTS
+        if not self._chunk(sequence, draft.budget):
+            return Reason.TOKEN_BUDGET
+        watermark = self._watermark if self._running else 0
+        if self._pool.blocks_for(sequence.known) + watermark > self._pool.free:
+            return Reason.KV_BLOCKS
+        return Reason.NONE
+
+    def _start(self, draft: _Draft, sequence: Sequence) -> None:
+        self._line.leave(sequence)
+        sequence.running = True
+        self._running.append(sequence)
+        kind = EventKind.RESUMED if sequence.progress.preemptions else EventKind.SCHEDULED
+        draft.events.append(Event(draft.now, sequence.rid, kind))
+        tokens = self._chunk(sequence, draft.budget)
+        self._add_slice(draft, sequence, tokens, self._pool.blocks_for(sequence.known))
+
+    def _chunk(self, sequence: Sequence, budget: int) -> int:
+        """Tokens of a prompt that a step with `budget` tokens left computes; 0 if none."""
+        remaining = sequence.remaining
+        if self._config.enable_chunked_prefill:
+            limit = self._config.long_prefill_token_threshold or remaining
+            return min(remaining, budget, limit)
+        # What was computed once may be computed again in parts: with its output it can have outgrown the budget.
+        whole_only = sequence.high_water == 0
+        return 0 if whole_only and remaining > budget else min(remaining, budget)
+
+    def _add_slice(self, draft: _Draft, sequence: Sequence, tokens: int, new_blocks: int) -> None:
+        sequence.blocks += self._pool.take(new_blocks)
+        draft.budget -= tokens
+        draft.slices.append(
+            Slice(
+                sequence.rid,
+                sequence.role,
+                tokens,
+                sequence.computed,
+                sequence.blocks,
+                new_blocks,
+                samples=tokens == sequence.remaining,
+            )
+        )
+
+    # -- preemption ------------------------------------------------------------------------------------------------
+
+    def _make_room(self, draft: _Draft, sequence: Sequence) -> bool:
+        """Free a block for the next token of `sequence`, newest request first; False if that was itself."""
+        while self._pool.blocks_for(sequence.known) - len(sequence.blocks) > self._pool.free:
+            victim = self._running[-1]
+            self._preempt(draft, victim, needed_by=sequence)
+            if victim is sequence:
+                return False
+        return True
+
+    def _preempt(self, draft: _Draft, victim: Sequence, needed_by: Sequence) -> None:
+        """Throw a victim's computed tokens away. No slice of this pass is its: decodes run oldest first.
+
+        Who ran out itself was pushed out by those before it; the largest of them is named.
+        """
+        self._running.pop()
+        culprit = needed_by
+        if victim is needed_by:
+            culprit = max(self._running, key=lambda sequence: len(sequence.blocks))
+        draft.events.append(
+            Event(
+                draft.now,
+                victim.rid,
+                EventKind.PREEMPTED,
+                culprit.rid,
+                Reason.KV_BLOCKS,
+                victim.computed,
+                self._free_blocks(victim),
+            )
+        )
+        draft.preempted = True
+        victim.running = False
+        victim.computed = 0
+        victim.progress.preemptions += 1
+        self._line.join_again(victim)
+
+    # -- a pass: commit --------------------------------------------------------------------------------------------
+
+    def commit(self, plan: StepPlan, result: StepResult, t_exec: int, t_done: int) -> Commit:
+        """Take in what the execution of `plan` gave. A slice that should have sampled and did not: ValueError."""
+        events = [self._take_effect(event, plan.step, t_exec) for event in plan.events]
+        self._advance(plan, result.device_ns)
+        expected = [slice_.rid for slice_ in plan.slices if slice_.samples]
+        if sorted(expected) != sorted(sampled.rid for sampled in result.sampled):
+            raise ValueError(f"step {plan.step} has to sample for requests {expected}, and gave {result.sampled}")
+        finished: dict[int, End] = {}
+        for sampled in result.sampled:
+            events.extend(self._take_token(sampled, plan.step, t_done, finished))
+        return Commit(tuple(events), result.sampled, finished)
+
+    def _take_effect(self, event: Event, step: int, t_exec: int) -> Event:
+        """A planned change of state happens when the execution begins."""
+        sequence = self._sequences[event.rid]
+        if event.kind is EventKind.PREEMPTED:
+            sequence.phases.enter(Phase.PREEMPTED, t_exec, step)
+        else:
+            if event.kind is EventKind.SCHEDULED:
+                sequence.progress.first_scheduled = t_exec
+            sequence.phases.enter(sequence.compute_phase(), t_exec, step)
+        return replace(event, t=t_exec)
+
+    def _advance(self, plan: StepPlan, device_ns: int) -> None:
+        shares = split(device_ns, [slice_.tokens for slice_ in plan.slices])
+        for slice_, share in zip(plan.slices, shares, strict=True):
+            sequence = self._sequences[slice_.rid]
+            sequence.advance(slice_.tokens)
+            sequence.progress.device_ns += share
+
+    def _take_token(self, sampled: Sampled, step: int, t_done: int, finished: dict[int, End]) -> Iterator[Event]:
+        sequence = self._sequences[sampled.rid]
+        progress = sequence.progress
+        progress.output_tokens += 1
+        progress.last_token = t_done
+        if progress.first_token is None:
+            progress.first_token = t_done
+            sequence.phases.enter(Phase.DECODE, t_done, step + 1)
+            yield Event(t_done, sampled.rid, EventKind.FIRST_TOKEN)
+        reason = "stop" if sampled.stop else sequence.finish_reason
+        if reason:
+            freed = self._drop(sequence)
+            yield Event(t_done, sampled.rid, EventKind.FINISHED, freed_blocks=freed)
+            finished[sampled.rid] = self._end(sequence, reason, t_done)
+
+    # -- shared ----------------------------------------------------------------------------------------------------
+
+    def _free_blocks(self, sequence: Sequence) -> int:
+        freed, sequence.blocks = sequence.blocks, ()
+        self._pool.give_back(freed)
+        return len(freed)
+
+    def _drop(self, sequence: Sequence) -> int:
+        """Forget a sequence; returns how many blocks came back."""
+        del self._sequences[sequence.rid]
+        if sequence.running:
+            self._running.remove(sequence)
+        return self._free_blocks(sequence)
+
+    def _end(self, sequence: Sequence, reason: str, t: int) -> End:
+        sequence.phases.close(t, self._step)
+        return End(reason, sequence.progress, tuple(sequence.phases.closed))
+
+    def _occupancy(self) -> Occupancy:
+        waiting, running = len(self._line), len(self._running)
+        return Occupancy(waiting, self._line.tokens, running, self._pool.free, self._pool.total)
+
+
+def split(total: int, weights: list[int]) -> list[int]:
+    """`total` in whole parts by weight, that sum to it exactly: each is the difference of two rounded-down sums."""
+    whole, seen, given, parts = sum(weights), 0, 0, []
+    for weight in weights:
+        seen += weight
+        upto = total * seen // whole
+        parts.append(upto - given)
+        given = upto
+    return parts

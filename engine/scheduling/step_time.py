@@ -1,0 +1,97 @@
+"""What a step will take: a linear model of step time that learns from every step it sees. Pure arithmetic."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.core import StepPlan
+from recorder.words import Role
+
+_FORGETTING = 0.995
+"""Weight of the past at every new step: about the last 200 steps count."""
+_ENOUGH = 3
+"""Steps seen for each coefficient before a prediction is given."""
+_LOOSE = 1e6
+"""Variance of the coefficients at the start: as good as unknown."""
+
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Predicted execution of a step in ns, and of the same step without its prefills; None: not known yet."""
+
+    predicted_ns: int | None
+    decode_only_ns: int | None
+
+
+class StepTimeModel:
+    """Two recursive least squares fits: one over all steps, one over pure decode steps alone.
+
+    The second keeps what a decode costs by itself free of what prefills cost beside it.
+    """
+
+    def __init__(self) -> None:
+        self._whole = _Fit(5)
+        self._decode = _Fit(3)
+
+    def predict(self, plan: StepPlan) -> Prediction:
+        """What the execution of `plan` will take."""
+        features = _features(plan)
+        decode_only = self._decode.predict(features[:3]) if features[1] else None
+        return Prediction(self._whole.predict(features), decode_only)
+
+    def observe(self, plan: StepPlan, exec_ns: int) -> None:
+        """Learn that the execution of `plan` took `exec_ns`."""
+        features = _features(plan)
+        self._whole.observe(features, exec_ns)
+        if not features[3]:
+            self._decode.observe(features[:3], exec_ns)
+
+
+def _features(plan: StepPlan) -> Vector:
+    """Shape (5,): 1, decodes, their cached tokens, prefill tokens, prefill tokens times their mean context.
+
+    Scaled to about 1, so that no coefficient is learnt with less precision than another.
+    """
+    decodes = decode_kv = prefill = prefill_context = 0
+    for slice_ in plan.slices:
+        if slice_.role is Role.DECODE:
+            decodes += 1
+            decode_kv += slice_.computed_before
+        else:
+            prefill += slice_.tokens
+            prefill_context += slice_.tokens * (2 * slice_.computed_before + slice_.tokens)
+    return np.array([1.0, decodes / 10, decode_kv / 1e4, prefill / 100, prefill_context / 1e5])
+
+
+class _Fit:
+    """Recursive least squares with forgetting; times inside are in ms."""
+
+    def __init__(self, size: int) -> None:
+        self._beta = np.zeros(size)
+        self._covariance = np.eye(size) * _LOOSE
+        self._seen = 0
+
+    def predict(self, features: Vector) -> int | None:
+        """In ns; None before enough was seen, or where the line runs below zero."""
+        if self._seen < _ENOUGH * len(self._beta):
+            return None
+        predicted = round(float(features @ self._beta) * 1e6)
+        return predicted if predicted > 0 else None
+
+    def observe(self, features: Vector, took_ns: int) -> None:
+        error = took_ns / 1e6 - float(features @ self._beta)
+        expected = self.predict(features)
+        if expected is not None:
+            # A stall of the host is no property of the step: it may count as twice the prediction, no more.
+            error = min(error, expected / 1e6)
+        gain = self._covariance @ features
+        gain /= _FORGETTING + float(features @ gain)
+        self._beta += gain * error
+        covariance = (self._covariance - np.outer(gain, features @ self._covariance)) / _FORGETTING
+        # Directions that no step excites would grow without bound; a variance past the start's means nothing.
+        scale = min(1.0, _LOOSE / float(np.max(np.diag(covariance))))
+        self._covariance = (covariance + covariance.T) * (scale / 2)
+        self._seen += 1
