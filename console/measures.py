@@ -1,6 +1,6 @@
 """The latency measures of a request: one definition each, as the SQL that computes it and the formula that is shown.
 
-No measure has two definitions (SPEC D1, E4). All are in ns over the stamps of one attempt, NULL where a stamp is missing.
+No measure has two definitions (SPEC D1, E4). All are in ns over the stamps of one attempt; a missing stamp gives NULL.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Measure:
-    """`name` is the key in reports, `column` the one in the view `latency`; `sql` computes ns from a row of `requests`."""
+    """`name` is its key in reports; `sql` computes it in ns from a row of `requests`."""
 
     name: str
     title: str
@@ -43,10 +43,10 @@ WINDOW_FORMULA: Final = "last stamp - first arrival"
 
 
 def latency_view() -> str:
-    """The SELECT behind the view `latency`: one row an attempt, the measures beside what a reader sorts and filters by."""
+    """The SELECT behind the view `latency`: one row an attempt, its measures and what a reader sorts and filters by."""
     measures = ",\n    ".join(f"{measure.sql} AS {measure.column}" for measure in MEASURES)
     return f"""SELECT
     rid, attempt, request_id, tenant, tier, model, worker, status, arrival, returned,
     prompt_tokens, output_tokens, preemptions,
     {measures}
-FROM requests"""  # noqa: S608
+FROM requests"""

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _THREADS: Final = 2
 """An engine may be serving on the same machine; a question must not take its cores."""
 
-_MENTIONS_CAUSES: Final = re.compile(r"\bcauses\b", re.IGNORECASE)
+_COMMENT: Final = re.compile(r"--[^\n]*")
+_CAUSES: Final = re.compile(r"\bcauses\b", re.IGNORECASE)
 _READ_ONLY: Final = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
 
@@ -71,12 +72,12 @@ class Session:
         return self._db.cursor()
 
     def ask(self, name: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
-        """The answer to `console/sql/<name>.sql`; `params` fill its `$name`s. With a cursor the caller can interrupt."""
+        """The answer to `console/sql/<name>.sql`; `params` fill its `$name`s. A cursor lets the caller interrupt."""
         return self.query(question(name), cursor=cursor, **params)
 
     def query(self, sql: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
-        """The answer to any one SELECT. Raises `QueryError` with DuckDB's words; an interrupt stays duckdb's own error."""
-        if _MENTIONS_CAUSES.search(sql):
+        """The answer to one SELECT. Raises `QueryError` with DuckDB's words, or duckdb's own error when interrupted."""
+        if _CAUSES.search(_COMMENT.sub("", sql)):
             self.load_causes()
         try:
             return _run(cursor or self.connect(), sql, params)
@@ -169,10 +170,10 @@ def _database(run: Path) -> duckdb.DuckDBPyConnection:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "python_enable_replacements": False,
-            "enable_progress_bar": False,
         },
     )
     for statement in (
+        "SET enable_progress_bar = false",  # cursors inherit it; DuckDB would draw one over a report or a screen
         f"SET allowed_directories = [{_quoted(str(run.resolve()))}]",
         "SET enable_external_access = false",
         "SET lock_configuration = true",
@@ -193,26 +194,32 @@ def _run(cursor: duckdb.DuckDBPyConnection, sql: str, params: dict[str, object])
 def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTables) -> None:
     tail = f"tail_{table.name}"
     _store(cursor, tail, tables.tail(table.name))
-    columns = ", ".join(f'"{column.name}"{"::VARCHAR" if column.words else ""}' for column in table.columns)
-    named = columns.replace("::VARCHAR", "")
-    sources = [f"SELECT {named} FROM {tail}"]
+    columns = ", ".join(f'"{column.name}"' for column in table.columns)
+    rows = f"SELECT {columns} FROM {tail}"
     files = tables.part_files(table.name)
     if files:
-        sources.insert(0, f"SELECT {named} FROM {_parquet(files)}")
-    everything = " UNION ALL ".join(sources)
-    body = _SUPERSEDE.format(rows=everything) if table.name == "requests" else everything
+        rows = f"SELECT {columns} FROM {_parquet(files)} UNION ALL {rows}"
+    body = _SETTLED.get(table.name, "{rows}").format(rows=rows)
     cursor.execute(f"CREATE OR REPLACE VIEW {table.name} AS {body}").fetchall()
 
 
-_SUPERSEDE: Final = """
+_SETTLED: Final = {
+    # A request is written when it arrives and again when it ends; the end makes the beginning void.
+    "requests": """
 WITH written AS NOT MATERIALIZED ({rows})
 SELECT * FROM written WHERE status <> 'open'
 UNION ALL
 SELECT * FROM written AS begun WHERE status = 'open' AND NOT EXISTS (
     SELECT 1 FROM written AS ended
     WHERE ended.status <> 'open' AND ended.rid = begun.rid AND ended.attempt = begun.attempt
-)"""
-"""A request is written when it arrives and again when it ends; the end makes the beginning void."""
+)""",
+    # A step is written after its slices: slices beyond the last step belong to one that a killed worker never ended.
+    "slices": """
+SELECT slices.* FROM ({rows}) AS slices
+JOIN (SELECT worker, max(step) AS last FROM steps GROUP BY worker) AS ended
+ON ended.worker = slices.worker AND slices.step <= ended.last""",
+}
+"""What makes of the rows that were written the rows that hold; the same rules as `RunTables.table`."""
 
 
 def _store(cursor: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:

@@ -1,0 +1,1 @@
+"""The commands of `tailtrace`, one module each: arguments in, one answer out."""

@@ -1,0 +1,180 @@
+"""The report of one run: plain data that goes out as JSON as it is; `console.text.report` turns it into lines.
+
+Keys carry their unit. A number that does not exist (a percentile of nothing) is null, never NaN and never 0.
+"""
+
+from typing import Any, Final, TypedDict, cast
+
+from console import measures
+from console.session import Session, rows
+from recorder.run import run_state
+from recorder.words import Phase, Status
+
+_MS: Final = 1e6
+_S: Final = 1e9
+UNNAMED: Final = "UNNAMED"
+
+
+class Percentiles(TypedDict):
+    """Nearest-rank percentiles of one measure over the `n` answered requests that have it, in ms."""
+
+    n: int
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
+
+
+class PhaseTimes(TypedDict):
+    """Time of the answered requests in one phase, in ms; `share` is of the sum of their end-to-end times."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    total: float
+    share: float | None
+
+
+class Report(TypedDict):
+    """What `tailtrace report --json` prints. `censored` requests make every percentile a lower bound (SPEC E5, F4)."""
+
+    run: str
+    state: str
+    setup: dict[str, Any]
+    requests: dict[str, int]
+    censored: int
+    ttft_ms: Percentiles
+    tpot_ms: Percentiles
+    e2e_ms: Percentiles
+    phases_ms: dict[str, PhaseTimes]
+    causes_ns: dict[str, int]
+    causes_modelled: list[str]
+    roots_ns: dict[str, int]
+    closure: float | None
+    throughput: dict[str, float | None]
+    window_s: float | None
+    workers: list[dict[str, Any]]
+    recorder: dict[str, Any]
+    damages: list[dict[str, str]]
+    formulas: dict[str, str]
+
+
+def report(session: Session) -> Report:
+    """Everything the report says of a run. Never fails on a run that is merely odd: empty, unfinished, all rejected."""
+    percentiles = {str(row["measure"]): row for row in rows(session.ask("percentiles"))}
+    causes = rows(session.ask("causes"))
+    causes_ns = {str(row["cause"]): _int(row["ns"]) for row in causes}
+    window = rows(session.ask("window"))[0]
+    window_ns = _window_ns(window)
+    return Report(
+        run=session.name,
+        state=run_state(session.path),
+        setup=_setup(session),
+        requests=_states(session),
+        censored=_int(rows(session.ask("censored"))[0]["n"]),
+        ttft_ms=_percentiles(percentiles.get("ttft")),
+        tpot_ms=_percentiles(percentiles.get("tpot")),
+        e2e_ms=_percentiles(percentiles.get("e2e")),
+        phases_ms=_phases(session),
+        causes_ns=causes_ns,
+        causes_modelled=sorted(str(row["cause"]) for row in causes if not row["measured"]),
+        roots_ns={str(row["root"]): _int(row["ns"]) for row in rows(session.ask("roots"))},
+        closure=_closure(session, causes_ns),
+        throughput={
+            "requests_per_s": _rate(window["ok"], window_ns),
+            "output_tokens_per_s": _rate(window["output_tokens"], window_ns),
+        },
+        window_s=None if window_ns is None else window_ns / _S,
+        workers=rows(session.ask("workers")),
+        recorder=_recorder(session),
+        damages=[{"file": damage.file, "what": damage.what} for damage in session.damages],
+        formulas=formulas(),
+    )
+
+
+def formulas() -> dict[str, str]:
+    """What each number is, in the words of the columns it is computed from (SPEC D1)."""
+    return {
+        **{f"{measure.name}_ms": measure.formula for measure in measures.REPORTED},
+        "closure": measures.CLOSURE_FORMULA,
+        "requests_per_s": measures.REQUEST_RATE_FORMULA,
+        "output_tokens_per_s": measures.TOKEN_RATE_FORMULA,
+        "window_s": measures.WINDOW_FORMULA,
+    }
+
+
+def _setup(session: Session) -> dict[str, Any]:
+    """What was run, for the head of the report."""
+    info = session.tables.info
+    return {
+        "created": info.created,
+        "clock": info.clock.kind,
+        "config": info.config,
+        "model": info.model,
+        "devices": info.devices,
+        "workload": info.workload,
+        "seed": info.seed,
+        "parent": info.parent,
+    }
+
+
+def _states(session: Session) -> dict[str, int]:
+    counted = {str(row["status"]): _int(row["n"]) for row in rows(session.ask("states"))}
+    order = (Status.OK, Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.FAILED, Status.OPEN)
+    return {"total": sum(counted.values()), **{status.value: counted.get(status.value, 0) for status in order}}
+
+
+def _percentiles(row: dict[str, object] | None) -> Percentiles:
+    if row is None:
+        return Percentiles(n=0, p50=None, p95=None, p99=None, max=None)
+    return Percentiles(
+        n=_int(row["n"]), p50=_ms(row["p50"]), p95=_ms(row["p95"]), p99=_ms(row["p99"]), max=_ms(row["max"])
+    )
+
+
+def _phases(session: Session) -> dict[str, PhaseTimes]:
+    """Every phase in the order of a request's life; one that nobody was in has nulls and a total of 0."""
+    found = {str(row["name"]): row for row in rows(session.ask("phases"))}
+    return {phase.value: _phase(found.get(phase.value)) for phase in Phase}
+
+
+def _phase(row: dict[str, object] | None) -> PhaseTimes:
+    if row is None:
+        return PhaseTimes(p50=None, p95=None, p99=None, total=0.0, share=None)
+    return PhaseTimes(
+        p50=_ms(row["p50"]),
+        p95=_ms(row["p95"]),
+        p99=_ms(row["p99"]),
+        total=_int(row["total"]) / _MS,
+        share=cast("float | None", row["share"]),
+    )
+
+
+def _closure(session: Session, causes_ns: dict[str, int]) -> float | None:
+    """Named time over end-to-end time of the answered requests (SPEC F1); not a number where none was answered."""
+    whole = _int(rows(session.ask("answered_time"))[0]["ns"])
+    named = sum(ns for cause, ns in causes_ns.items() if cause != UNNAMED)
+    return named / whole if whole else None
+
+
+def _window_ns(window: dict[str, object]) -> int | None:
+    if window["began"] is None or window["ended"] is None:
+        return None
+    return _int(window["ended"]) - _int(window["began"])
+
+
+def _recorder(session: Session) -> dict[str, Any]:
+    health = rows(session.ask("recorder_health"))[0]
+    return {**health, "gaps": rows(session.ask("drops"))}
+
+
+def _rate(count: object, window_ns: int | None) -> float | None:
+    return _int(count) / window_ns * _S if window_ns else None
+
+
+def _ms(ns: object) -> float | None:
+    return None if ns is None else cast("float", ns) / _MS
+
+
+def _int(value: object) -> int:
+    return cast("int", value)

@@ -1,0 +1,1 @@
+"""Answers as lines for a terminal or a file, without Textual."""
