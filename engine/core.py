@@ -190,6 +190,10 @@ class Scheduler(Protocol):
         """Take in what the execution of `plan`, from `t_exec` to `t_done`, gave."""
         ...
 
+    def occupancy(self) -> Occupancy:
+        """How full the worker is now; a plan carries what it was right after planning."""
+        ...
+
 
 class Executor(Protocol):
     """Runs plans: on a device, or on a clock that jumps. It alone knows the tokens; the scheduler knows counts."""

@@ -91,6 +91,11 @@ class PagedScheduler:
         event = Event(now, rid, EventKind.CANCELLED, freed_blocks=freed)
         return Commit((event,), (), {rid: self._end(sequence, "cancelled", now)})
 
+    def occupancy(self) -> Occupancy:
+        """How full the worker is now."""
+        waiting, running = len(self._line), len(self._running)
+        return Occupancy(waiting, self._line.tokens, running, self._pool.free, self._pool.total)
+
     # -- a pass: plan ----------------------------------------------------------------------------------------------
 
     def plan(self, now: int) -> StepPlan:
@@ -104,7 +109,7 @@ class PagedScheduler:
         head = self._start_waiting(draft)
         self._line.watch_timer(head, now)
         return StepPlan(
-            tuple(draft.slices), tuple(draft.events), head, draft.wake_at, self._occupancy(), step=self._step
+            tuple(draft.slices), tuple(draft.events), head, draft.wake_at, self.occupancy(), step=self._step
         )
 
     def _plan_decodes(self, draft: _Draft, decodes: list[Sequence]) -> None:
@@ -279,10 +284,6 @@ class PagedScheduler:
     def _end(self, sequence: Sequence, reason: str, t: int) -> End:
         sequence.phases.close(t, self._step)
         return End(reason, sequence.progress, tuple(sequence.phases.closed))
-
-    def _occupancy(self) -> Occupancy:
-        waiting, running = len(self._line), len(self._running)
-        return Occupancy(waiting, self._line.tokens, running, self._pool.free, self._pool.total)
 
 
 def split(total: int, weights: list[int]) -> list[int]:
