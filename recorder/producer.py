@@ -11,7 +11,8 @@ import numpy as np
 
 from recorder.parts import Part, all_parts, folder_of, write_part
 from recorder.records import to_arrow, wire_values
-from recorder.run import RunError, hold_lock, lock_path
+from recorder.ring import RingWriter
+from recorder.run import RunError, hold_lock, load_info, lock_path, ring_path, rings_dir
 from recorder.schema import TABLES, Table
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,16}")
@@ -38,6 +39,11 @@ class Producer(Protocol):
         ...
 
 
+def sealed_end(run: Path, table: str, producer: str) -> int:
+    """The number after the last record that a part of this producer holds, by the names of the parts."""
+    return max((part.last for part in all_parts(run, table) if part.producer == producer), default=0)
+
+
 def check_name(name: str) -> str:
     """A producer's name goes into file names and into `recorder.producer`. Raises RunError for one that can't."""
     if not _NAME.fullmatch(name):
@@ -55,7 +61,7 @@ class _PartBuffer:
         self._pack = table.packer.pack
         self._rows = np.dtype(table.dtype.descr[3:])
         self._packed = bytearray()
-        self._first = max((p.last for p in all_parts(run, table.name) if p.producer == producer), default=0)
+        self._first = sealed_end(run, table.name, producer)
 
     def append(self, *values: object) -> bool:
         self._packed += self._pack(*values)
@@ -107,3 +113,43 @@ class PartProducer(Producer):
         with self._held:
             for buffer in self._buffers.values():
                 buffer.flush()
+
+
+class RingProducer(Producer):
+    """Writes rings of about `ring_mb` MiB, one a table, for a recorder process to drain.
+
+    Raises RunError where the run is sealed, another process writes under the same name, or the disk has no room.
+    """
+
+    def __init__(self, run: Path, name: str, tables: Iterable[str], ring_mb: float = 16) -> None:
+        check_name(name)
+        if load_info(run).state == "sealed":
+            raise RunError(f"{run} is sealed: nothing can be added to it")
+        rings_dir(run).mkdir(exist_ok=True)
+        size = int(ring_mb * 2**20)
+        self._writers = {
+            table: RingWriter(ring_path(run, name, table), TABLES[table], size, sealed_end(run, table, name))
+            for table in tables
+        }
+
+    @property
+    def drops(self) -> int:
+        """Rows dropped so far because a ring was full."""
+        return sum(writer.drops for writer in self._writers.values())
+
+    def append(self, table: str, *values: object) -> bool:
+        """Take one row; False when its ring is full and the row was dropped."""
+        return self._writers[table].append(*values)
+
+    def appender(self, table: str) -> Callable[..., bool]:
+        """`append` bound to one table: the fast path."""
+        return self._writers[table].append
+
+    def row(self, table: str, **columns: object) -> bool:
+        """Take one row by column names; False when it was dropped."""
+        return self._writers[table].append(*wire_values(TABLES[table], columns))
+
+    def close(self) -> None:
+        """Let go of the rings. What was packed is in them until the recorder process has sealed it."""
+        for writer in self._writers.values():
+            writer.close()

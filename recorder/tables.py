@@ -1,6 +1,7 @@
 """Reading a run: sealed parts plus what is still in rings, exactly once, at every instant of its life."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from recorder.parts import Part, Soundness, all_parts, inspect, outermost, read_part
-from recorder.records import in_order
-from recorder.run import RunInfo, load_info
+from recorder.records import Records, in_order, to_arrow
+from recorder.ring import RingError, RingReader, Tail
+from recorder.run import RunInfo, load_info, rings_dir
 from recorder.schema import TABLES, Table
 from recorder.words import Status
 
@@ -34,6 +36,8 @@ class _Snapshot:
 
     parts: list[Part] = field(default_factory=list)
     rescued: list[tuple[Part, Soundness]] = field(default_factory=list)
+    tails: list[Records] = field(default_factory=list)
+    drops: dict[str, int] = field(default_factory=dict)
     damages: list[Damage] = field(default_factory=list)
 
 
@@ -43,13 +47,23 @@ class RunTables:
     def __init__(self, path: Path, info: RunInfo) -> None:
         self.path = path
         self.info = info
-        self._snapshots = {name: _snapshot(path, TABLES[name]) for name in _READ_ORDER}
+        self._snapshots = _snapshots(path)
         self._tables: dict[str, pa.Table] = {}
 
     @property
     def damages(self) -> list[Damage]:
         """What could not be read; everything else is shown."""
         return [damage for snapshot in self._snapshots.values() for damage in snapshot.damages]
+
+    @property
+    def drops(self) -> dict[tuple[str, str], int]:
+        """(producer, table) -> records dropped so far, for each ring there was."""
+        health = self.table("recorder").group_by(["producer", "table_name"]).aggregate([("drops", "max")])
+        told = {(row["producer"], row["table_name"]): row["drops_max"] or 0 for row in health.to_pylist()}
+        for table, snapshot in self._snapshots.items():
+            for producer, drops in snapshot.drops.items():
+                told[producer, table] = max(drops, told.get((producer, table), 0))
+        return told
 
     def part_files(self, table: str) -> list[Path]:
         """The sound sealed parts. Plain Parquet, each sorted by the table's `order`; together with `tail`, all rows."""
@@ -59,7 +73,8 @@ class RunTables:
         """The rows that no file of `part_files` holds: in rings still, or rescued from damaged parts."""
         snapshot = self._snapshots[table]
         rescued = [read_part(TABLES[table], part.path, soundness.groups) for part, soundness in snapshot.rescued]
-        return pa.concat_tables([TABLES[table].arrow.empty_table(), *rescued])
+        in_rings = [to_arrow(TABLES[table], records) for records in snapshot.tails]
+        return pa.concat_tables([TABLES[table].arrow.empty_table(), *rescued, *in_rings])
 
     def table(self, table: str) -> pa.Table:
         """All rows, sorted by the table's `order`. Reads the whole table into memory.
@@ -82,7 +97,7 @@ class RunTables:
                 parts = [read_part(TABLES[table], path) for path in self.part_files(table)]
                 return in_order(TABLES[table], pa.concat_tables([*parts, self.tail(table)]))
             except FileNotFoundError:
-                self._snapshots[table] = _snapshot(self.path, TABLES[table])
+                self._snapshots = _snapshots(self.path)
         raise FileNotFoundError(f"the parts of {self.path / table} keep vanishing")
 
     def _settled(self, table: str, rows: pa.Table) -> pa.Table:
@@ -113,25 +128,92 @@ def without_torn(slices: pa.Table, last_steps: dict[int, int]) -> pa.Table:
     return slices.filter(pa.array(kept))
 
 
+def _snapshots(run: Path) -> dict[str, _Snapshot]:
+    return {name: _snapshot(run, TABLES[name]) for name in _READ_ORDER}
+
+
 def _snapshot(run: Path, table: Table) -> _Snapshot:
+    """Look again when a part vanished by a merge, or when the ring was overwritten because it has been sealed."""
+    before: list[Part] = []
     for _ in range(_TRIES):
-        try:
-            return _read_parts(run, all_parts(run, table.name))
-        except FileNotFoundError:
-            continue
+        with ExitStack() as opened:
+            snapshot = _Snapshot()
+            rings = _open_rings(run, table, snapshot, opened)
+            parts = all_parts(run, table.name)
+            try:
+                _take_parts(run, table, parts, snapshot)
+            except FileNotFoundError:
+                continue
+            complete = _take_rings(run, table, parts, rings, snapshot)
+            if complete or parts == before:
+                return snapshot
+            before = parts
     raise FileNotFoundError(f"the parts of {run / table.name} keep vanishing")
 
 
-def _read_parts(run: Path, parts: Sequence[Part]) -> _Snapshot:
-    snapshot = _Snapshot()
+def _open_rings(run: Path, table: Table, snapshot: _Snapshot, opened: ExitStack) -> dict[str, RingReader]:
+    """Rings are opened before the parts are listed: a ring that is deleted meanwhile is in the parts then."""
+    rings = {}
+    for path in sorted(rings_dir(run).glob(f"*.{table.name}.ring")):
+        try:
+            ring = RingReader(path, table)
+        except FileNotFoundError:
+            continue
+        except (RingError, OSError) as error:
+            snapshot.damages.append(Damage(_name(run, path), str(error)))
+            continue
+        opened.callback(ring.close)
+        rings[path.name.split(".")[0]] = ring
+    return rings
+
+
+def _take_parts(run: Path, table: Table, parts: Sequence[Part], snapshot: _Snapshot) -> None:
     soundness = {part: inspect(part) for part in parts}
-    for part, state in soundness.items():
-        if state.damage:
-            snapshot.damages.append(Damage(str(part.path.relative_to(run)), state.damage))
-    snapshot.parts = outermost(part for part, state in soundness.items() if not state.damage)
+    damaged = {part: state for part, state in soundness.items() if state.damage}
+    snapshot.parts = outermost(part for part in parts if part not in damaged)
+    snapshot.damages += [Damage(_name(run, part.path), state.damage) for part, state in damaged.items()]
+    snapshot.damages += [Damage(table.name, f"records {gap} are missing: their part is gone") for gap in gaps(parts)]
     snapshot.rescued = [
         (part, state)
-        for part, state in soundness.items()
-        if state.damage and state.groups and not any(part.holds(other) for other in snapshot.parts)
+        for part, state in damaged.items()
+        if state.groups and not any(other.holds(part) for other in snapshot.parts)
     ]
-    return snapshot
+
+
+def gaps(parts: Sequence[Part]) -> list[str]:
+    """Ranges of records that no part holds although a later one exists, in words."""
+    missing = []
+    end: dict[str, int] = {}
+    for part in sorted(parts):
+        if part.first > end.get(part.producer, 0):
+            missing.append(f"{end.get(part.producer, 0)} to {part.first - 1} of {part.producer}")
+        end[part.producer] = max(part.last, end.get(part.producer, 0))
+    return missing
+
+
+def _take_rings(
+    run: Path, table: Table, parts: Sequence[Part], rings: dict[str, RingReader], snapshot: _Snapshot
+) -> bool:
+    """Take what no part holds yet; False when something is missing that a newer part may hold."""
+    complete = True
+    for producer, ring in rings.items():
+        start = max((part.last for part in parts if part.producer == producer), default=0)
+        tail = ring.read(start)
+        snapshot.tails.append(tail.records)
+        snapshot.drops[producer] = ring.drops
+        snapshot.damages += [Damage(_name(run, ring.path), _where(table, tail, hole)) for hole in tail.holes]
+        complete = complete and not tail.holes
+    return complete
+
+
+def _where(table: Table, tail: Tail, hole: tuple[int, int]) -> str:
+    """What a hole in a ring is, and when: by the whole records on both sides of it."""
+    first, last = hole
+    at = int(np.searchsorted(tail.records["_seq"], first))
+    around = tail.records[table.order][max(at - 1, 0) : at + 1].tolist()
+    when = " and ".join(str(value) for value in around)
+    return f"{last - first} records from number {first} do not match their checksums, near {table.order} {when}"
+
+
+def _name(run: Path, path: Path) -> str:
+    return str(path.relative_to(run))

@@ -1,0 +1,298 @@
+"""The ring: a mapped file of fixed-size records that one process writes without system calls and others read.
+
+Slot `seq % capacity` holds record `seq`. There is no head counter: a record counts once its sequence number is the
+expected one and its checksum holds, so a writer killed in the middle of a record leaves nothing to repair. The pages
+belong to the kernel: what was packed survives the death of every process.
+"""
+
+import fcntl
+import mmap
+import os
+import struct
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from recorder.records import Records
+from recorder.run import RunError
+from recorder.schema import SCHEMA_VERSION, Table
+
+HEADER_BYTES: Final = 4096
+_STATIC: Final = struct.Struct("<8sIIQ16s")
+_CHECK: Final = struct.Struct("<I")
+_RECORD_HEADER: Final = struct.Struct("<QII")
+_MAGIC: Final = b"TTRING1\n"
+_SEALED, _DROPS, _TIMED, _TIMED_NS, _PID = 128, 256, 257, 258, 259
+"""Places of 64-bit words in the header: one cache line of the recorder's, one of the writer's."""
+_TIME_EVERY: Final = 256
+_CHUNK: Final = 4096
+_TRIES: Final = 3
+_MOST_LOST: Final = 2**32 - 1
+
+
+class RingError(Exception):
+    """A file that is no ring of this table, or whose header is damaged."""
+
+
+def ring_capacity(table: Table, size_bytes: int) -> int:
+    """Slots in a ring of about that size: odd, so that no flipped bit of a sequence number fits its slot again."""
+    return max(size_bytes // table.dtype.itemsize, 3) | 1
+
+
+class RingWriter:
+    """The only writer of one ring. `append` takes the columns in declared order and never blocks.
+
+    An existing ring goes on after its last whole record (or after `sealed`, if that is later). Raises RunError where
+    the ring is being written by another process or there is no room for it.
+    """
+
+    append: Callable[..., bool]
+    """False when the ring is full: the record is dropped and counted, and the next one says how many were."""
+
+    def __init__(self, path: Path, table: Table, size_bytes: int, sealed: int = 0) -> None:
+        if not path.exists():
+            _create(path, table, size_bytes)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        _lock(self._descriptor, path)
+        with RingReader(path, table) as reader:
+            first, capacity = max(reader.end(sealed), sealed), reader.capacity
+        self._map = mmap.mmap(self._descriptor, 0)
+        self._words = memoryview(self._map)[:HEADER_BYTES].cast("Q")
+        self._words[_SEALED] = max(self._words[_SEALED], sealed)
+        self._words[_PID] = os.getpid()
+        self.append = _appender(self._map, self._words, table, capacity, first)
+
+    @property
+    def drops(self) -> int:
+        """Records dropped in the life of the ring."""
+        return self._words[_DROPS]
+
+    def close(self) -> None:
+        """Let go of the ring; its records stay."""
+        self.append = _closed
+        self._words.release()
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        os.close(self._descriptor)
+
+
+def _closed(*_: object) -> bool:
+    raise ValueError("the ring is closed")
+
+
+def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, seq: int) -> Callable[..., bool]:
+    """The hot path, as a closure: locals are the fastest state Python has.
+
+    Everything rare (full, wrap, timing, drops to tell) happens at `stop`, so the common record pays for one comparison.
+    """
+    pack, header, crc32, clock = table.packer.pack, _RECORD_HEADER.pack, zlib.crc32, time.perf_counter_ns
+    size = table.dtype.itemsize
+    offset = stop = lost = 0
+
+    def append(*values: object) -> bool:
+        nonlocal seq, offset
+        if seq >= stop:
+            return append_at_stop(values)
+        body = pack(*values)
+        end = offset + size
+        ring[offset:end] = header(seq, 0, crc32(body, seq)) + body
+        offset = end
+        seq += 1
+        return True
+
+    def append_at_stop(values: tuple[object, ...]) -> bool:
+        nonlocal seq, offset, stop, lost
+        began = clock()
+        body = pack(*values)
+        sealed = words[_SEALED]
+        if seq - sealed >= capacity:
+            lost = min(lost + 1, _MOST_LOST)
+            words[_DROPS] += 1
+            return False
+        offset = HEADER_BYTES + seq % capacity * size
+        ring[offset : offset + size] = header(seq, lost, crc32(body, seq + lost)) + body
+        seq += 1
+        lost = 0
+        offset = HEADER_BYTES + seq % capacity * size
+        stop = min(seq + _TIME_EVERY - 1, seq - seq % capacity + capacity, sealed + capacity)
+        words[_TIMED_NS] += clock() - began
+        words[_TIMED] += 1
+        return True
+
+    return append
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise RunError(f"{path} is being written by another process: choose another producer name") from error
+
+
+def _create(path: Path, table: Table, size_bytes: int) -> None:
+    """All blocks are reserved now: a full disk must not become a SIGBUS in the writer later."""
+    capacity = ring_capacity(table, size_bytes)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    static = _STATIC.pack(_MAGIC, SCHEMA_VERSION, table.dtype.itemsize, capacity, table.name.encode())
+    try:
+        with temporary.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, HEADER_BYTES + capacity * table.dtype.itemsize)
+            file.write(static + _CHECK.pack(zlib.crc32(static)))
+        temporary.rename(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunError(f"{path} can't be created: {error.strerror}; it needs {size_bytes} bytes of disk") from error
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Whole records in order of their numbers; `end` is the number after the last one.
+
+    `holes` are ranges of numbers before `end` whose records can't be read.
+    """
+
+    records: Records
+    end: int
+    holes: tuple[tuple[int, int], ...] = ()
+
+
+class RingReader:
+    """Reads one ring beside its writer. Raises RingError for a damaged header, FileNotFoundError for none.
+
+    Only the recorder process opens it `sealing`, to tell the writer which slots are free again.
+    """
+
+    def __init__(self, path: Path, table: Table, *, sealing: bool = False) -> None:
+        self.path = path
+        with path.open("r+b" if sealing else "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < HEADER_BYTES:
+                raise RingError("is cut short")
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if sealing else mmap.ACCESS_READ)
+        self._words = memoryview(self._map)[:HEADER_BYTES].cast("Q")
+        self.capacity = _capacity(bytes(self._map[: _STATIC.size + _CHECK.size]), table, size)
+        self._slots = np.frombuffer(self._map, table.dtype, self.capacity, HEADER_BYTES)
+
+    def __enter__(self) -> "RingReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unmap the ring. Arrays from `read` are copies and stay."""
+        self._words.release()
+        del self._slots
+        self._map.close()
+
+    @property
+    def drops(self) -> int:
+        """Records dropped in the life of the ring."""
+        return self._words[_DROPS]
+
+    @property
+    def append_ns(self) -> int | None:
+        """Mean cost of one record on the writer's side, from every 256th; None before the first."""
+        return self._words[_TIMED_NS] // self._words[_TIMED] if self._words[_TIMED] else None
+
+    @property
+    def pid(self) -> int:
+        """The process that writes the ring, or wrote it last."""
+        return self._words[_PID]
+
+    @property
+    def sealed(self) -> int:
+        """Records before this number are in parts; the writer may overwrite their slots."""
+        return self._words[_SEALED]
+
+    def seal(self, end: int) -> None:
+        """Tell the writer that records before `end` are safely elsewhere."""
+        self._words[_SEALED] = end
+
+    def pending(self, start: int) -> int:
+        """How many records from `start` on there are, by bisection: cheap, and right where nothing is damaged."""
+        low, high = 0, self.capacity
+        while low < high:
+            middle = (low + high) // 2
+            seq = start + middle
+            if self._slots[seq % self.capacity]["_seq"] == seq:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def end(self, start: int) -> int:
+        """The number after the last whole record; `start` when there is none from there on."""
+        return self.read(start).end
+
+    def read(self, start: int) -> Tail:
+        """All whole records from `start` on, wherever they lie in the ring."""
+        return self._settled(start, self._all_numbers)
+
+    def read_next(self, start: int) -> Tail:
+        """The same for whoever reads on and on: looks no further than the first stretch without records."""
+        return self._settled(start, self._next_numbers)
+
+    def _settled(self, start: int, find: Callable[[int], npt.NDArray[np.uint64]]) -> Tail:
+        """A hole may be the writer passing by during the scan; one that stays is damage."""
+        for _ in range(_TRIES):
+            tail = self._take(start, find(start))
+            if not tail.holes:
+                break
+        return tail
+
+    def _all_numbers(self, start: int) -> npt.NDArray[np.uint64]:
+        seqs = self._slots["_seq"].copy()
+        fits = seqs % np.uint64(self.capacity) == np.arange(self.capacity, dtype=np.uint64)
+        return np.sort(seqs[fits & (seqs >= start)])
+
+    def _next_numbers(self, start: int) -> npt.NDArray[np.uint64]:
+        found = [np.empty(0, np.uint64)]
+        for first in range(start, start + self.capacity, _CHUNK):
+            expected = np.arange(first, min(first + _CHUNK, start + self.capacity), dtype=np.uint64)
+            there = expected[self._slots["_seq"][expected % np.uint64(self.capacity)] == expected]
+            if not len(there):
+                break
+            found.append(there)
+        return np.concatenate(found)
+
+    def _take(self, start: int, seqs: npt.NDArray[np.uint64]) -> Tail:
+        records = self._slots[seqs % np.uint64(self.capacity)]
+        records = records[_whole(records) & (records["_seq"] == seqs)]
+        if not len(records):
+            return Tail(records, start)
+        numbers = records["_seq"].astype(np.int64)
+        before = np.concatenate(([start - 1], numbers[:-1]))
+        gaps = np.flatnonzero(numbers - before > 1)
+        holes = tuple((int(before[gap]) + 1, int(numbers[gap])) for gap in gaps)
+        return Tail(records, int(numbers[-1]) + 1, holes)
+
+
+def _capacity(raw: bytes, table: Table, size: int) -> int:
+    magic, version, record_size, capacity, name = _STATIC.unpack_from(raw)
+    if magic != _MAGIC or _CHECK.unpack_from(raw, _STATIC.size)[0] != zlib.crc32(raw[: _STATIC.size]):
+        raise RingError("has a header that does not match its checksum")
+    if version > SCHEMA_VERSION or record_size != table.dtype.itemsize or name.rstrip(b"\0").decode() != table.name:
+        raise RingError(f"holds no {table.name} records of schema {SCHEMA_VERSION}")
+    if size < HEADER_BYTES + capacity * record_size:
+        raise RingError("is cut short")
+    return int(capacity)
+
+
+def _whole(records: Records) -> npt.NDArray[np.bool_]:
+    """Which records match their checksum: CRC-32 of the columns, started from number plus drops before."""
+    size, body = records.dtype.itemsize, _RECORD_HEADER.size
+    raw = memoryview(records.tobytes())
+    starts = ((records["_seq"] + records["_lost"]) & np.uint64(_MOST_LOST)).tolist()
+    sums = [
+        zlib.crc32(raw[at + body : at + size], start)
+        for at, start in zip(range(0, len(raw), size), starts, strict=True)
+    ]
+    matching: npt.NDArray[np.bool_] = np.array(sums, np.uint32) == records["_crc"]
+    return matching
