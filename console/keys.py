@@ -1,0 +1,126 @@
+"""The one key table: bindings, footer, help and palette are all read from here."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Scope(StrEnum):
+    """Where a key counts. The order is that of the help."""
+
+    EVERYWHERE = "Everywhere"
+    OVERVIEW = "Overview"
+    TIMELINE = "Timeline"
+    DETAIL = "Request detail"
+    COMPARE = "Compare"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One thing a person can do.
+
+    `keys` are Textual's names of the keys, `shown` how they are written, `action` what they do (in Textual's words),
+    `label` the word in the footer (empty: not in the footer), `title` and `help` the palette's and the help's words.
+    """
+
+    scope: Scope
+    keys: str
+    shown: str
+    action: str
+    title: str
+    help: str
+    label: str = ""
+    palette: bool = True
+
+
+def _timeline() -> Iterator[Key]:
+    at = Scope.TIMELINE
+    yield Key(at, "space", "space", "toggle", "Play or pause", "run the playhead; at the end it starts over", "play")
+    yield Key(at, "w", "w", "zoom(1)", "Zoom in", "half the window, about the playhead", "zoom")
+    yield Key(at, "s", "s", "zoom(-1)", "Zoom out", "twice the window, about the playhead")
+    yield Key(at, "a", "a", "pan(-1)", "Pan left", "a quarter of the window", "")
+    yield Key(at, "d", "d", "pan(1)", "Pan right", "a quarter of the window")
+    yield Key(at, "0", "0", "fit", "Fit", "show the whole run", "fit")
+    yield Key(at, "j,down", "j ↓", "lane(1)", "Next request", "select the lane below", palette=False)
+    yield Key(at, "k,up", "k ↑", "lane(-1)", "Previous request", "select the lane above", palette=False)
+    yield Key(at, "pagedown", "pgdn", "lane(10)", "Ten requests on", "select ten lanes below", palette=False)
+    yield Key(at, "pageup", "pgup", "lane(-10)", "Ten requests back", "select ten lanes above", palette=False)
+    yield Key(at, "enter", "enter", "detail", "Request detail", "causes and culprits of the selected request", "detail")
+    yield Key(at, "n", "n", "slow(1)", "Next slow request", "over the SLO (--slo-ms, else p95 of E2E)", "slow")
+    yield Key(at, "N", "N", "slow(-1)", "Previous slow request", "over the SLO, backwards")
+    yield Key(at, "g", "g", "ask_seek", "Seek", "go to +2.5s, 73%, req:ID, step:12, 14:03:22.5, 12.4s", "seek")
+    yield Key(at, "full_stop", ".", "event(1)", "Next event", "playhead to the next change of state", "")
+    yield Key(at, "comma", ",", "event(-1)", "Previous event", "playhead to the change of state before")
+    yield Key(at, "right_square_bracket", "]", "pass(1)", "Next pass", "playhead to the next scheduler pass", "")
+    yield Key(at, "left_square_bracket", "[", "pass(-1)", "Previous pass", "playhead to the pass before")
+    yield Key(at, "right", "→", "nudge(1)", "Playhead right", "one column", palette=False)
+    yield Key(at, "left", "←", "nudge(-1)", "Playhead left", "one column", palette=False)
+    yield Key(at, "home", "home", "ends(-1)", "To the beginning", "playhead to the run's beginning")
+    yield Key(at, "end", "end", "ends(1)", "To the end", "playhead to the run's end")
+    yield Key(at, "plus,equals_sign", "+", "speed(1)", "Faster", "up to 64 times", "speed")
+    yield Key(at, "minus", "-", "speed(-1)", "Slower", "down to a tenth")
+    yield Key(at, "r", "r", "reverse", "Reverse", "play backwards, or forwards again")
+    yield Key(at, "y", "y", "copy", "Copy the request id", "of the selected request")
+
+
+def _detail() -> Iterator[Key]:
+    at = Scope.DETAIL
+    yield Key(at, "j,down", "j ↓", "cause(1)", "Next cause", "select the row below", palette=False)
+    yield Key(at, "k,up", "k ↑", "cause(-1)", "Previous cause", "select the row above", palette=False)
+    yield Key(
+        at, "enter,c", "enter c", "culprit", "Jump to the culprit", "the request behind the selected cause", "culprit"
+    )
+    yield Key(at, "escape", "esc", "close", "Close the detail", "back to the lanes", "close")
+
+
+def _overview() -> Iterator[Key]:
+    at = Scope.OVERVIEW
+    yield Key(at, "j,down", "j ↓", "scroll(1)", "Scroll down", "one line", palette=False)
+    yield Key(at, "k,up", "k ↑", "scroll(-1)", "Scroll up", "one line", palette=False)
+    yield Key(at, "pagedown,space", "pgdn", "scroll(12)", "Page down", "twelve lines", palette=False)
+    yield Key(at, "pageup", "pgup", "scroll(-12)", "Page up", "twelve lines", palette=False)
+    yield Key(at, "m", "m", "metric", "Next metric", "plot E2E, TTFT or TPOT over time", "metric")
+    yield Key(at, "n", "n", "slow", "Slowest request", "show it on the timeline", "slowest")
+
+
+def _compare() -> Iterator[Key]:
+    at = Scope.COMPARE
+    yield Key(at, "j,down", "j ↓", "pair(1)", "Next request", "select the pair below", palette=False)
+    yield Key(at, "k,up", "k ↑", "pair(-1)", "Previous request", "select the pair above", palette=False)
+    yield Key(at, "o", "o", "order", "Winners or losers first", "turn the list of pairs around", "order")
+    yield Key(at, "m", "m", "metric", "Next metric", "CDF of E2E, TTFT or TPOT", "metric")
+    yield Key(at, "pagedown,space", "pgdn", "scroll(12)", "Page down", "twelve lines", palette=False)
+    yield Key(at, "pageup", "pgup", "scroll(-12)", "Page up", "twelve lines", palette=False)
+    yield Key(
+        at, "enter", "enter", "show_request", "Show on the timeline", "the selected request, in run B", "timeline"
+    )
+
+
+def _everywhere() -> Iterator[Key]:
+    at = Scope.EVERYWHERE
+    yield Key(at, "1", "1", "app.show('overview')", "Overview", "percentiles, phases, causes, health")
+    yield Key(at, "2", "2", "app.show('timeline')", "Timeline", "every request over the worker's passes")
+    yield Key(at, "3", "3", "app.show('compare')", "Compare", "two runs, request by request")
+    yield Key(at, "tab", "tab", "app.next_run(1)", "Next run", "of those on the command line")
+    yield Key(at, "shift+tab", "shift+tab", "app.next_run(-1)", "Previous run", "of those on the command line")
+    yield Key(at, "R", "R", "app.reload", "Reload", "read the run again; a live one has grown", "reload")
+    yield Key(at, "t", "t", "app.toggle_theme", "Light or dark", "the other theme")
+    yield Key(at, "question_mark", "?", "app.help", "Help", "all keys", "help", palette=False)
+    yield Key(
+        at, "ctrl+p", "ctrl+p", "app.command_palette", "Palette", "find an action by name", "palette", palette=False
+    )
+    yield Key(at, "q,ctrl+q,ctrl+c", "q", "app.quit", "Quit", "leave the console", "quit")
+
+
+KEYS: Final = (*_overview(), *_timeline(), *_detail(), *_compare(), *_everywhere())
+
+
+def keys_of(*scopes: Scope) -> tuple[Key, ...]:
+    """The keys of the scopes, in the order of the scopes."""
+    return tuple(key for scope in scopes for key in KEYS if key.scope is scope)
+
+
+def footer_keys(*scopes: Scope) -> tuple[Key, ...]:
+    """The keys that the footer shows for the scopes: a scope's own first, then those that count everywhere."""
+    return tuple(key for key in keys_of(*scopes, Scope.EVERYWHERE) if key.label)
