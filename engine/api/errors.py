@@ -1,0 +1,64 @@
+"""Errors as clients of the OpenAI API expect them: a status, and a body that names the field."""
+
+import msgspec
+
+
+class ApiError(Exception):
+    """An answer that is no success. `param` names the field of the body that is at fault, where one is."""
+
+    def __init__(
+        self, status: int, message: str, *, param: str | None = None, code: str | None = None, kind: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = code
+        self.kind = kind or ("invalid_request_error" if status < 500 else "server_error")
+
+    def body(self) -> bytes:
+        """The JSON of the error, alone or as the data of a server-sent event."""
+        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return msgspec.json.encode({"error": error})
+
+
+def bad_field(param: str, message: str) -> ApiError:
+    """400 for one field of the body."""
+    return ApiError(400, f"{param}: {message}", param=param)
+
+
+def context_exceeded(prompt_tokens: int, max_tokens: int, limit: int, param: str) -> ApiError:
+    """400 for a request that is longer than the context (SPEC C2)."""
+    return ApiError(
+        400,
+        f"{prompt_tokens} prompt tokens and {max_tokens} output tokens are more than the {limit} tokens that this"
+        " model can hold; shorten the prompt or lower max_tokens",
+        param=param,
+        code="context_length_exceeded",
+    )
+
+
+def unknown_model(name: str, served: str) -> ApiError:
+    """404 for a model that is not served here."""
+    return ApiError(
+        404, f"the model {name!r} is not served here; this is {served!r}", param="model", code="model_not_found"
+    )
+
+
+def wrong_key() -> ApiError:
+    """401 for a missing or wrong API key."""
+    return ApiError(
+        401, "the API key is missing or wrong; send it as: Authorization: Bearer KEY", code="invalid_api_key"
+    )
+
+
+def unavailable(message: str) -> ApiError:
+    """503 while the engine does not take requests: it loads its model, or it is stopping."""
+    return ApiError(503, message, code="unavailable")
+
+
+def worker_lost() -> ApiError:
+    """500 for a request that was in a worker's hands when it died."""
+    return ApiError(
+        500, "the worker died while it served this request; it is safe to send it again", code="worker_lost"
+    )
