@@ -1,5 +1,5 @@
--- How much did each attempt lose to each cause, in ns?
-SELECT rid, attempt, cause, sum(ns)::BIGINT AS ns
-FROM causes
-GROUP BY rid, attempt, cause
-ORDER BY rid, attempt, cause
+-- How much did each request lose to each cause, in ns? Its last attempt only, as in `per_request`.
+SELECT rid, cause AS name, sum(ns)::BIGINT AS ns
+FROM (SELECT * FROM causes QUALIFY attempt = max(attempt) OVER (PARTITION BY rid))
+GROUP BY rid, cause
+ORDER BY rid, cause

@@ -17,7 +17,8 @@ Rows = Mapping[str, Iterable[Row]]
 
 def write_run(folder: Path, rows: Rows, run_id: str = "golden", sealed: bool = True, **info: object) -> Path:
     """A run of these rows; times are on a virtual clock that starts at 0."""
-    settings: dict[str, Any] = {"created": "2026-01-01T00:00:00.000+00:00", "clock": ClockAnchor(kind="virtual"), **info}
+    fixed = {"created": "2026-01-01T00:00:00.000+00:00", "clock": ClockAnchor(kind="virtual")}
+    settings: dict[str, Any] = {**fixed, **info}
     run = create_run(folder, RunInfo(run_id=run_id, **settings))
     producer = PartProducer(run, "test", TABLES)
     for table, some in rows.items():
@@ -44,8 +45,10 @@ def request(rid: int, arrival_ms: int, status: Status = Status.OK, **columns: ob
         "preemptions": 0,
     }
     for name, value in columns.items():
-        is_time = isinstance(value, int) and name.endswith("_ms")
-        row[name.removesuffix("_ms") if is_time else name] = value * MS if is_time else value
+        if isinstance(value, int) and name.endswith("_ms"):
+            row[name.removesuffix("_ms")] = value * MS
+        else:
+            row[name] = value
     return row
 
 

@@ -1,0 +1,78 @@
+"""Curves drawn with plotext: how many requests were done within which time."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import plotext
+
+from console.text.paint import Colour, channels, foreground, nearest_of_256
+from console.theme import resolve
+
+_STYLES: Final = ("run.a", "run.b", "good", "phase.return")
+_GLYPHS: Final = ("●", "○", "▲", "△")
+"""Curves differ by glyph where they can't by colour."""
+
+_POINTS: Final = 400
+"""More points than a terminal has braille columns would only cost time."""
+
+_TICKS: Final = 5
+
+
+def cdf(
+    title: str,
+    curves: Mapping[str, Sequence[float]],
+    width: int,
+    height: int,
+    *,
+    colour: Colour = "none",
+    dark: bool = True,
+) -> list[str]:
+    """Share of requests done within x ms, one curve a name, the legend above; no lines where no curve has a value.
+
+    Drawn on a figure of its own: plotext's module-level figure would keep what an earlier caller drew.
+    """
+    values = {name: sorted(some) for name, some in curves.items() if some}
+    if not values:
+        return []
+    figure = _figure(width, height, max(some[-1] for some in values.values()))
+    legend = [title]
+    for (name, some), style, glyph in zip(values.items(), _STYLES, _GLYPHS, strict=False):
+        rgb = resolve(style, dark).foreground
+        _draw(
+            figure, some, plotext.marker(glyph) if colour == "none" else plotext.marker("braille", _pixel(rgb, colour))
+        )
+        legend.append(f"{glyph} {name}" if colour == "none" else f"\x1b[{foreground(rgb, colour)}m━━\x1b[0m {name}")
+    plot: str = figure.build().string(colorless=colour == "none")
+    return ["   ".join(legend), *(line.rstrip() for line in plot.rstrip("\n").split("\n"))]
+
+
+def _figure(width: int, height: int, highest: float) -> Any:  # noqa: ANN401  # plotext has no types
+    """An empty figure with its scales: shares upwards, ms from 0 to the right."""
+    terminal = type(plotext.terminal)().limit(False, False)
+    figure = type(plotext.figure)(parent=terminal).plot_size(width, height)
+    figure.theme("colorless").canvas("default").legend(False)
+    right = highest or 1.0
+    marks = [right * tick / (_TICKS - 1) for tick in range(_TICKS)]
+    figure.ruler("x").lim(0, right).ticks(marks, [_milliseconds(mark) for mark in marks])
+    figure.ruler("y").lim(0, 1).ticks([0, 0.5, 0.9, 1], ["0 %", "50 %", "90 %", "100 %"])
+    return figure
+
+
+def _draw(figure: Any, ordered: Sequence[float], marker: Any) -> None:  # noqa: ANN401  # plotext has no types
+    """A staircase: at each request's time the share rises by that request."""
+    count = len(ordered)
+    picked = range(count) if count <= _POINTS else [round(i * (count - 1) / (_POINTS - 1)) for i in range(_POINTS)]
+    x, y = [0.0], [0.0]
+    for place in picked:
+        x += [ordered[place], ordered[place]]
+        y += [y[-1], (place + 1) / count]
+    figure.draw(figure.signal(x, y, marker=marker).lines(True))
+
+
+def _pixel(rgb: str, colour: Colour) -> Any:  # noqa: ANN401  # plotext has no types
+    return plotext.pixel(channels(rgb) if colour == "true" else nearest_of_256(rgb))
+
+
+def _milliseconds(value: float) -> str:
+    digits = 0 if value >= 100 or value == 0 else 1 if value >= 10 else 2
+    return f"{value:,.{digits}f} ms"

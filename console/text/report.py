@@ -1,0 +1,209 @@
+"""The report of one run as lines: every number beside its formula, every state counted, no more than the width."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from console.measures import REPORTED
+from console.report import UNNAMED, PhaseTimes, Report
+from console.text.paint import wrapped
+from console.theme import DAGGER, cause_look, cause_order, phase_look, status_look
+from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, spread
+
+_NUMBER: Final = 9
+_LABEL: Final = 22
+_MS: Final = 1_000_000
+_MAX_GAPS: Final = 5
+
+
+def report_lines(report: Report, width: int) -> list[Line]:
+    """The whole report, at most `width` cells wide."""
+    blocks = (_head, _requests, _latency, _phases, _causes, _throughput, _workers, _recorder, _damages)
+    lines: list[Line] = []
+    for block in blocks:
+        lines += [crop(line, width) for line in block(report, width)]
+    return lines
+
+
+def describe_setup(setup: dict[str, Any]) -> str:
+    """Model, device, scheduler and workload in one line."""
+    scheduler = setup["config"].get("scheduler", {})
+    parts = [
+        _name_of(setup["model"]),
+        *(_name_of(device) for device in setup["devices"][:1]),
+        scheduler.get("policy") and f"policy {scheduler['policy']}",
+        _name_of(setup["workload"]),
+        "virtual clock" if setup["clock"] == "virtual" else setup["created"][:19].replace("T", " ") + " UTC",
+    ]
+    return clean(" · ".join(str(part) for part in parts if part))
+
+
+def ok_count(report: Report) -> str:
+    """`1 ok request`, `12 ok requests`."""
+    return counted(report["requests"]["ok"], "ok request")
+
+
+def counted(n: int, noun: str) -> str:
+    """A count with its noun."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def number(value: float | None, width: int = _NUMBER, digits: int = 1) -> str:
+    """A number for a column, `-` where there is none; one that is too long moves the rest and loses no digit."""
+    return ("-" if value is None else f"{value:,.{digits}f}").rjust(width)
+
+
+def lower_bound_note(censored: int) -> str:
+    """Why the daggers are there (SPEC E5, F4)."""
+    return (
+        f"{DAGGER} lower bound: left out {counted(censored, 'request')} that ended without an answer or have not ended"
+    )
+
+
+def _head(report: Report, width: int) -> Iterator[Line]:
+    state = report["state"]
+    style = {"sealed": "good", "recording": "accent", "killed": "warn"}[state]
+    yield spread([(clean(report["run"]), "strong bold")], [(state, style)], width)
+    yield [(describe_setup(report["setup"]), "muted")]
+    yield []
+
+
+def _requests(report: Report, width: int) -> Iterator[Line]:
+    counts = report["requests"]
+    yield rule("Requests", width, f"{counts['total']:,} in all")
+    line: Line = []
+    for name, n in counts.items():
+        if name != "total":
+            look = status_look(name)
+            line += [(f"{look.glyph} ", look.style), (f"{n:,} {name}   ", "text" if n else "faint")]
+    yield line
+    yield []
+
+
+def _latency(report: Report, width: int) -> Iterator[Line]:
+    yield rule("Latency", width, f"ms, nearest rank, {ok_count(report)}")
+    yield [(" " * 5 + "".join(f"{name:>{_NUMBER}} " for name in ("p50", "p95", "p99", "max")), "muted")]
+    mark = DAGGER if report["censored"] else " "
+    for measure, found in zip(REPORTED, (report["ttft_ms"], report["tpot_ms"], report["e2e_ms"]), strict=True):
+        values = "".join(number(value) + mark for value in (found["p50"], found["p95"], found["p99"], found["max"]))
+        formula = f"  {measure.formula}"
+        fits = 5 + len(values) + len(formula) <= width
+        yield [(f"{measure.title:<5}", "strong"), (values, "text"), (formula if fits else "", "muted")]
+        if not fits:
+            yield [(f"{formula:>{width}}", "muted")]
+    if report["censored"]:
+        yield from wrapped(lower_bound_note(report["censored"]), width, "warn", "  ")
+    yield []
+
+
+def _phases(report: Report, width: int) -> Iterator[Line]:
+    lived = {name: times for name, times in report["phases_ms"].items() if times["total"]}
+    yield rule("Phases", width, f"share of E2E, ms, {ok_count(report)}")
+    if lived:
+        heads = "".join(fit(name, _NUMBER, "right") for name in ("p50", "p95", "p99", "total"))
+        yield [(" " * max(width - 4 * _NUMBER, 0) + heads, "muted")]
+    for name, times in lived.items():
+        yield _phase(name, times, width)
+    if not lived:
+        yield [("no ok request has phases", "muted")]
+    yield []
+
+
+def _phase(name: str, times: PhaseTimes, width: int) -> Line:
+    look = phase_look(name)
+    numbers = "".join(number(value) for value in (times["p50"], times["p95"], times["p99"], times["total"]))
+    room = width - len(numbers) - 13 - 7
+    return [
+        (f"{look.glyph} ", look.style),
+        (fit(name, 11), "text"),
+        *bar(times["share"] or 0.0, max(room, 0), look.style, look.glyph),
+        (fit(percent(times["share"]), 7, "right"), "strong"),
+        (numbers, "text"),
+    ]
+
+
+def _causes(report: Report, width: int) -> Iterator[Line]:
+    causes = report["causes_ns"]
+    whole = sum(causes.values())
+    closure = report["closure"]
+    note = "no ok request" if closure is None else f"{closure * 100:.4f} % named"
+    yield rule("Causes", width, note)
+    for cause in sorted(causes, key=cause_order):
+        yield _cause(cause, causes[cause], whole, cause in report["causes_modelled"], width)
+    if report["causes_modelled"]:
+        yield [("~ in part modelled, not measured", "muted")]
+    if report["roots_ns"]:
+        roots = ", ".join(f"{root} {duration(ns)}" for root, ns in report["roots_ns"].items())
+        yield from wrapped(f"roots of queueing: {clean(roots)}", width, "text", "  ")
+    yield from wrapped(f"named = {report['formulas']['closure']}", width, indent="        ")
+    yield []
+
+
+def _cause(cause: str, ns: int, whole: int, modelled: bool, width: int) -> Line:
+    look = cause_look(cause)
+    share = ns / whole if whole else 0.0
+    time = fit(f"{ns / _MS:,.3f} ms", 18, "right")
+    style = "strong" if cause == UNNAMED and ns else "text"
+    return [
+        (f"{look.glyph} ", look.style),
+        (fit(clean(cause) + ("~" if modelled else ""), _LABEL), style),
+        *bar(share, max(width - _LABEL - 2 - 7 - len(time), 0), look.style, look.glyph),
+        (fit(percent(share), 7, "right"), "strong"),
+        (time, "text"),
+    ]
+
+
+def _throughput(report: Report, width: int) -> Iterator[Line]:
+    window = report["window_s"]
+    yield rule("Throughput", width, "no window" if window is None else f"window {window:,.3f} s")
+    rates = report["throughput"]
+    for name, unit, digits in (("requests_per_s", "requests/s", 2), ("output_tokens_per_s", "output tokens/s", 1)):
+        value = number(rates[name], 12, digits)
+        yield [(value, "strong"), (f" {unit:<16}", "text"), (report["formulas"][name], "muted")]
+    yield []
+
+
+def _workers(report: Report, width: int) -> Iterator[Line]:
+    if not report["workers"]:
+        return
+    yield rule("Workers", width, "host = time of steps outside execution")
+    for row in report["workers"]:
+        busy = row["execution_ns"] + row["host_ns"]
+        host = percent(row["host_ns"] / busy if busy else None)
+        yield [
+            (f"{row['worker']:>3} ", "strong"),
+            (f"{row['steps']:,} steps in {row['passes']:,} passes", "text"),
+            (f"   execution {duration(row['execution_ns'])}   host {duration(row['host_ns'])} ({host})", "text"),
+            (f"   idle {duration(row['idle_ns'])}", "muted"),
+        ]
+    yield []
+
+
+def _recorder(report: Report, width: int) -> Iterator[Line]:
+    health = report["recorder"]
+    if not health["events"]:
+        yield rule("Recorder", width, "no account: nothing was recorded through rings")
+        return
+    drops = health["drops"]
+    yield rule("Recorder", width, f"{drops:,} dropped" if drops else "nothing dropped")
+    cost = "-" if health["append_ns"] is None else f"{health['append_ns']:,.0f} ns"
+    yield [
+        (f"{health['events']:,} records, {cost} each, {health['bytes']:,} bytes sealed", "text"),
+        (f", {drops:,} dropped" if drops else "", "bad"),
+    ]
+    for gap in health["gaps"][:_MAX_GAPS]:
+        yield [(f"  {gap['lost']:,} of {clean(gap['producer'])}.{clean(gap['table_name'])} lost", "bad")]
+    if len(health["gaps"]) > _MAX_GAPS:
+        yield [(f"  and {len(health['gaps']) - _MAX_GAPS:,} gaps more", "bad")]
+
+
+def _damages(report: Report, width: int) -> Iterator[Line]:
+    if not report["damages"]:
+        return
+    yield []
+    yield rule("Damage", width, "everything else is shown")
+    for damage in report["damages"]:
+        yield [(clean(damage["file"]), "bad"), (f": {clean(damage['what'])}", "text")]
+
+
+def _name_of(thing: dict[str, Any]) -> str:
+    return str(thing.get("name") or thing.get("id") or "")
