@@ -1,0 +1,151 @@
+"""The attempts of a run as arrays: the window of time that is to be explained, and what is known of its stages.
+
+The front end's row of an attempt that never ended lacks what only its worker knew; events fill in what they can.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from recorder.attribution.columns import Bools, Ints, codes, equal, first_known, ints, known, labels
+from recorder.schema import NONE
+from recorder.words import EventKind, Reason, Status
+
+_KINDS: Final = list(EventKind)
+_STATUSES: Final = list(Status)
+_TERMINAL: Final = (EventKind.FINISHED, EventKind.CANCELLED, EventKind.FAILED)
+_FOREVER: Final = 2**61
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events that happened to a request, one element each."""
+
+    t: Ints
+    worker: Ints
+    step: Ints
+    rid: Ints
+    kind: Ints
+    other_rid: Ints
+    reason: Ints
+
+    @classmethod
+    def read(cls, events: pa.Table) -> "Events":
+        """The events of all workers."""
+        numbers = {name: ints(events, name) for name in ("t", "worker", "step", "rid", "other_rid")}
+        kind, reason = codes(events, "kind", EventKind), codes(events, "reason", Reason)
+        return cls(**numbers, kind=kind, reason=np.maximum(reason, 0))
+
+    def where(self, chosen: Bools) -> "Events":
+        """Only the chosen ones."""
+        return Events(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    def are(self, *kinds: EventKind) -> Bools:
+        """Which are of these kinds."""
+        return np.isin(self.kind, [_KINDS.index(kind) for kind in kinds])
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """One element per attempt, sorted by request and then by time. Instants that are not known are NONE."""
+
+    row: Ints
+    """Its row in `requests`, by which the budget knows it."""
+    rid: Ints
+    worker: Ints
+    tier: Ints
+    """Equal numbers for equal tiers."""
+    status: Ints
+    arrival: Ints
+    admitted: Ints
+    queued: Ints
+    first_scheduled: Ints
+    last_token: Ints
+    returned: Ints
+    gone: Ints
+    """It left its worker; NONE where that was not recorded."""
+    finished: Bools
+    """It left with its last token, so that its last step is known to be the last."""
+    end: Ints
+    """End of the time that is to be explained."""
+
+    @classmethod
+    def read(cls, requests: pa.Table) -> "Attempts":
+        """All attempts of a run, before events are asked."""
+        names = ("rid", "worker", "arrival", "admitted", "queued", "first_scheduled", "last_token", "returned")
+        numbers = {name: ints(requests, name) for name in names}
+        status = codes(requests, "status", Status)
+        attempts = cls(
+            **numbers,
+            row=np.arange(len(status)),
+            tier=labels(requests, "tier"),
+            status=status,
+            gone=np.full(len(status), NONE),
+            finished=equal(status, _STATUSES.index(Status.OK)),
+            end=numbers["returned"],
+        )
+        return attempts.take(np.lexsort((attempts.since, attempts.rid)))
+
+    def __len__(self) -> int:
+        return len(self.rid)
+
+    @property
+    def since(self) -> Ints:
+        """The earliest instant at which this attempt, and not one before it, can have been on a worker."""
+        return first_known(self.admitted, self.arrival)
+
+    @property
+    def is_open(self) -> Bools:
+        """Which have not ended, as far as was recorded."""
+        return equal(self.status, _STATUSES.index(Status.OPEN))
+
+    def take(self, chosen: Ints) -> "Attempts":
+        """These attempts, in this order."""
+        return Attempts(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    def match(self, rid: Ints, t: Ints) -> Ints:
+        """For each request and instant the attempt under way then (the first, if none was yet); -1 for a stranger."""
+        if not len(self):
+            return np.full(len(rid), -1)
+        at = np.minimum(np.searchsorted(self.rid, rid), len(self) - 1)
+        found = self.rid[at] == rid
+        while True:
+            following = np.minimum(at + 1, len(self) - 1)
+            later = (following > at) & (self.rid[following] == rid) & (self.since[following] <= t)
+            if not later.any():
+                return np.where(found, at, -1)
+            at = np.where(later, following, at)
+
+    def placed(self, rid: Ints, worker: Ints) -> "Attempts":
+        """With the worker of attempts that don't name theirs, taken from sightings of their requests."""
+        homeless = ~known(self.worker)
+        seen = known(worker) & np.isin(rid, self.rid[homeless])
+        rids, first = np.unique(rid[seen], return_index=True)
+        if not len(rids):
+            return self
+        at = np.minimum(np.searchsorted(rids, self.rid), len(rids) - 1)
+        sighted = np.where(rids[at] == self.rid, worker[seen][first[at]], NONE)
+        return replace(self, worker=first_known(self.worker, sighted))
+
+    def completed(self, events: Events) -> "Attempts":
+        """With what the events of their worker tell: when each was queued, and when and how it left."""
+        who = self.match(events.rid, events.t)
+        queued = self._earliest(events.t, who, events.are(EventKind.QUEUED))
+        gone = self._earliest(events.t, who, events.are(*_TERMINAL))
+        finished = self.finished.copy()
+        finished[who[events.are(EventKind.FINISHED) & (who >= 0)]] = True
+        return replace(self, queued=first_known(self.queued, queued), gone=gone, finished=finished)
+
+    def _earliest(self, t: Ints, who: Ints, chosen: Bools) -> Ints:
+        chosen = chosen & (who >= 0)
+        result = np.full(len(self), _FOREVER)
+        np.minimum.at(result, who[chosen], t[chosen])
+        return np.where(result == _FOREVER, NONE, result)
+
+    def ended(self, horizon: Ints | int) -> "Attempts":
+        """With an end: the return; for open attempts `horizon`; for others the last instant known."""
+        last = np.maximum.reduce([self.arrival, self.admitted, self.queued, self.last_token, self.gone])
+        until = np.where(self.is_open, np.maximum(last, horizon), last)
+        return replace(self, end=first_known(self.returned, until))

@@ -1,0 +1,102 @@
+"""Attribution of a whole run: attempts and passes are read once, then each worker is charged by itself."""
+
+import numpy as np
+import pyarrow as pa
+
+from recorder.attribution.attempts import Attempts, Events
+from recorder.attribution.budget import INGRESS, STEP_IN_FLIGHT, Budget
+from recorder.attribution.columns import Ints, Tables, first_known, ints, known
+from recorder.attribution.gaps import Marks, charge_gaps, complete
+from recorder.attribution.passes import Passes
+from recorder.attribution.running import charge_steps
+from recorder.attribution.slices import Deliveries, Parts, Slices
+from recorder.attribution.waiting import charge_waiting
+from recorder.schema import NONE
+from recorder.words import StepKind
+
+
+def attribute(tables: Tables) -> pa.Table:
+    """The cause of every ns of every attempt of a run (DESIGN 5, SPEC F1 and F2), in the layout of `SCHEMA`.
+
+    One row for each `rid, attempt, cause, root, culprit` that holds time: `cause` is one of `CAUSES`; `root` is the
+    reason of the head of the queue where the cause is `QUEUE/*`, else the cause again; `culprit` is the rid to blame
+    or NULL; `measured` is false where a prediction was needed beside the stamps.
+
+    Per attempt the ns sum exactly to returned - arrival; for one that did not return to the last instant known of it,
+    for an open one to the last recorded pass of its worker. Time that no stamp names, also because rows were lost, is
+    `UNNAMED` and never handed to another cause. `UNNAMED` is negative only where stamps overlap that must not;
+    `recorder.check` says which.
+    """
+    run = _Run(tables)
+    for worker in np.unique(run.attempts.worker):
+        run.charge(int(worker))
+    return run.table()
+
+
+class _Run:
+    """The columns of a run, and the budget they are charged to."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._requests = tables.table("requests")
+        self._passes = Passes.read(tables.table("steps"))
+        self._slices = Slices.read(tables.table("slices"))
+        self._deliveries = tables.table("deliveries")
+        events = Events.read(tables.table("events"))
+        self._events = events.where(known(events.rid))
+        self.attempts = (
+            Attempts.read(self._requests)
+            .placed(self._events.rid, self._events.worker)
+            .placed(self._slices.rid, self._slices.worker)
+        )
+        self._budget = Budget(len(self.attempts))
+
+    def table(self) -> pa.Table:
+        return self._budget.table(ints(self._requests, "rid"), ints(self._requests, "attempt"))
+
+    def charge(self, worker: int) -> None:
+        """Charge the attempts of one worker; NONE is the worker of those that never reached one."""
+        passes = self._passes.of(worker)
+        events = self._events.where(self._events.worker == worker)
+        ends = (passes if len(passes) else self._passes).end
+        attempts = self.attempts.take(np.flatnonzero(self.attempts.worker == worker))
+        attempts = attempts.completed(events).ended(ends.max() if len(ends) else NONE)
+        self._budget.open(attempts.row, attempts.end - attempts.arrival)
+        _charge_ingress(self._budget, attempts)
+        if len(passes):
+            _charge_in_flight(self._budget, passes, attempts)
+            self._charge_passes(worker, passes, attempts, events)
+
+    def _charge_passes(self, worker: int, passes: Passes, attempts: Attempts, events: Events) -> None:
+        slices = self._slices.take(self._slices.worker == worker)
+        # A step exists once its row does: what lies beyond the last row is of a step that was cut off.
+        slices = slices.take(slices.step <= passes.step[-1])
+        parts = Parts.of(slices, passes, attempts)
+        until = _queue_ends(passes, attempts, parts.starts(passes, attempts))
+        charge_waiting(self._budget, passes, attempts, self.attempts, until)
+        charge_steps(self._budget, passes, parts, attempts, Deliveries.read(self._deliveries, worker))
+        charge_gaps(self._budget, passes, complete(passes, slices), attempts, Marks.of(parts, events, attempts))
+
+
+def _charge_ingress(budget: Budget, attempts: Attempts) -> None:
+    admitted = np.minimum(attempts.admitted, attempts.end)
+    budget.charge(INGRESS, attempts.row, np.where(known(admitted), admitted - attempts.arrival, 0))
+
+
+def _charge_in_flight(budget: Budget, passes: Passes, attempts: Attempts) -> None:
+    """On its way to a worker that was in the middle of a step and could not look."""
+    busy = passes.measure(~passes.is_kind(StepKind.IDLE))
+    sent = known(attempts.admitted) & known(attempts.queued)
+    ns = busy.between(attempts.admitted, np.minimum(attempts.queued, attempts.end))
+    budget.charge(STEP_IN_FLIGHT, attempts.row, np.where(sent, ns, 0))
+
+
+def _queue_ends(passes: Passes, attempts: Attempts, started: Ints) -> Ints:
+    """When waiting ended: where the pass that started it began, else its start, else when it left or time ran out.
+
+    The planning of the pass that starts an attempt is the host's work for it, not waiting. An attempt that finished
+    but whose start nobody recorded has no known wait.
+    """
+    at = passes.starting(started)
+    begun = np.where(at >= 0, np.maximum(passes.sched[at], attempts.queued), started)
+    never = np.where(attempts.finished, NONE, first_known(attempts.gone, attempts.end))
+    return np.minimum(first_known(begun, never), attempts.end)

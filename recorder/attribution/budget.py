@@ -1,0 +1,146 @@
+"""The vocabulary of causes, and the budget they are entered into: what no entry names is UNNAMED."""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from recorder.attribution.columns import Bools, Ints, sums
+from recorder.schema import NONE
+from recorder.words import Reason
+
+INGRESS: Final = "INGRESS"
+STEP_IN_FLIGHT: Final = "STEP_IN_FLIGHT"
+BEHIND_FIFO: Final = "QUEUE/BEHIND_FIFO"
+BEHIND_TIER: Final = "QUEUE/BEHIND_TIER"
+HOST_SCHED: Final = "HOST_SCHED"
+PREFILL: Final = "PREFILL"
+STALLED_BY_PREFILL: Final = "STALLED_BY_PREFILL"
+DECODE: Final = "DECODE"
+SKIPPED: Final = "SKIPPED"
+RECOMPUTE: Final = "RECOMPUTE"
+HOST_POST: Final = "HOST_POST"
+RETURN: Final = "RETURN"
+UNNAMED: Final = "UNNAMED"
+
+
+def queue(reason: Reason) -> str:
+    """The cause of waiting for `reason` oneself, not behind someone who does."""
+    return f"QUEUE/{reason.value}"
+
+
+def preempted(reason: Reason) -> str:
+    """The cause of having lost one's KV blocks for `reason`."""
+    return f"PREEMPTED/{reason.value}"
+
+
+CAUSES: Final = (
+    INGRESS,
+    STEP_IN_FLIGHT,
+    BEHIND_FIFO,
+    BEHIND_TIER,
+    *(queue(reason) for reason in Reason if reason is not Reason.NONE),
+    HOST_SCHED,
+    PREFILL,
+    STALLED_BY_PREFILL,
+    DECODE,
+    SKIPPED,
+    *(preempted(reason) for reason in Reason),
+    RECOMPUTE,
+    HOST_POST,
+    RETURN,
+    UNNAMED,
+)
+"""Every cause there is, in the order of a request's life."""
+
+MODELLED: Final = frozenset({STALLED_BY_PREFILL})
+"""Causes that rest on a prediction beside the stamps; `measured` is false for them."""
+
+ROOTS: Final = (*CAUSES, *(reason.value for reason in Reason))
+
+SCHEMA: Final = pa.schema(
+    [
+        ("rid", pa.int64()),
+        ("attempt", pa.int64()),
+        ("cause", pa.string()),
+        ("root", pa.string()),
+        ("ns", pa.int64()),
+        ("measured", pa.bool_()),
+        ("culprit", pa.int64()),
+    ]
+)
+
+_CAUSE_CODE: Final = {cause: code for code, cause in enumerate(CAUSES)}
+_ROOT_CODE: Final = {root: code for code, root in enumerate(ROOTS)}
+
+Charge = Callable[[Ints, Ints], None]
+
+
+class Budget:
+    """Time per attempt, entered cause by cause. Attempts are numbered by their row in `requests`."""
+
+    def __init__(self, attempts: int) -> None:
+        self._length = np.zeros(attempts, dtype=np.int64)
+        self._entries: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []
+
+    def open(self, rows: Ints, length: Ints) -> None:
+        """Set the time that is to be explained, in ns."""
+        self._length[rows] = length
+
+    def charge(self, cause: str, rows: Ints, ns: Ints, root: str = "", culprit: Ints | None = None) -> None:
+        """Enter `ns` for the attempts at `rows` (which may repeat). Without a root the cause is its own."""
+        chosen = np.flatnonzero(ns)
+        size = len(chosen)
+        self._entries.append(
+            (
+                rows[chosen],
+                np.full(size, _CAUSE_CODE[cause]),
+                np.full(size, _ROOT_CODE[root or cause]),
+                np.full(size, NONE) if culprit is None else culprit[chosen],
+                ns[chosen],
+            )
+        )
+
+    def table(self, rid: Ints, attempt: Ints) -> pa.Table:
+        """All entries, equal ones summed, in the order of `CAUSES` per attempt; the rest of each length is UNNAMED.
+
+        The rest is negative only where stamps overlap that must not, and then it shows: the sum stays exact.
+        """
+        self._close()
+        rows, cause, root, culprit, ns = _grouped(self._entries)
+        measured = ~np.isin(cause, [_CAUSE_CODE[name] for name in MODELLED])
+        columns = [
+            pa.array(rid[rows]),
+            pa.array(attempt[rows]),
+            _text(CAUSES, cause),
+            _text(ROOTS, root),
+            pa.array(ns),
+            pa.array(measured),
+            _nullable(culprit, culprit == NONE),
+        ]
+        return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+    def _close(self) -> None:
+        named = np.zeros_like(self._length)
+        for rows, _, _, _, ns in self._entries:
+            named += sums(len(named), rows, ns)
+        self.charge(UNNAMED, np.arange(len(named)), self._length - named)
+
+
+def _grouped(entries: list[tuple[Ints, Ints, Ints, Ints, Ints]]) -> list[Ints]:
+    """Entries that agree in everything but their time are summed; sorted by attempt, cause, root, culprit."""
+    names = ("row", "cause", "root", "culprit", "ns")
+    raw = pa.table({name: np.concatenate(parts) for name, parts in zip(names, zip(*entries, strict=True), strict=True)})
+    keys = list(names[:-1])
+    grouped = raw.group_by(keys).aggregate([("ns", "sum")]).rename_columns([*keys, "ns"])
+    table = grouped.sort_by([(key, "ascending") for key in keys])
+    return [table.column(name).to_numpy() for name in names]
+
+
+def _text(words: tuple[str, ...], code: Ints) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(code, pa.int32()), pa.array(words)).cast(pa.string())
+
+
+def _nullable(values: Ints, absent: Bools) -> pa.Array:
+    return pa.array(values, mask=absent)

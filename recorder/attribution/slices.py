@@ -1,0 +1,102 @@
+"""Slices and deliveries as arrays, and the slices of one worker put to its attempts."""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from recorder.attribution.attempts import Attempts
+from recorder.attribution.columns import Bools, Ints, codes, equal, first_known, ints
+from recorder.attribution.passes import Passes
+from recorder.schema import NONE
+from recorder.words import Role
+
+_ROLES: Final = list(Role)
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Parts that requests had in steps, one element each."""
+
+    step: Ints
+    worker: Ints
+    rid: Ints
+    role: Ints
+    tokens: Ints
+
+    @classmethod
+    def read(cls, slices: pa.Table) -> "Slices":
+        """The slices of all workers."""
+        numbers = {name: ints(slices, name) for name in ("step", "worker", "rid", "tokens")}
+        return cls(**numbers, role=codes(slices, "role", Role))
+
+    def take(self, chosen: Ints | Bools) -> "Slices":
+        """These slices, in this order."""
+        return Slices(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    def is_role(self, role: Role) -> Bools:
+        """Which did this."""
+        return equal(self.role, _ROLES.index(role))
+
+
+@dataclass(frozen=True)
+class Deliveries:
+    """When each step's tokens left one worker, sorted by step."""
+
+    step: Ints
+    sent: Ints
+
+    @classmethod
+    def read(cls, deliveries: pa.Table, worker: int) -> "Deliveries":
+        """The deliveries of one worker."""
+        mine = ints(deliveries, "worker") == worker
+        step, sent = ints(deliveries, "step")[mine], ints(deliveries, "t_sent")[mine]
+        order = np.argsort(step, kind="stable")
+        return cls(step[order], sent[order])
+
+    def of(self, step: Ints) -> Ints:
+        """The instant at which these steps' tokens left; NONE where that was not recorded."""
+        if not len(self.step):
+            return np.full(len(step), NONE)
+        at = np.minimum(np.searchsorted(self.step, step), len(self.step) - 1)
+        return np.where(self.step[at] == step, self.sent[at], NONE)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The slices of one worker whose attempt is known, in the order of attempt and step."""
+
+    slices: Slices
+    who: Ints
+    """Position of the attempt among the worker's."""
+    at: Ints
+    """Position of the pass, -1 where it was not recorded."""
+    first: Bools
+    """Where the attempt's first one is."""
+    last: Bools
+    """Where the attempt's last recorded one is."""
+
+    @classmethod
+    def of(cls, slices: Slices, passes: Passes, attempts: Attempts) -> "Parts":
+        """Put each slice to the attempt under way at its step; those of strangers are left out."""
+        nearby = np.minimum(np.searchsorted(passes.step, slices.step), len(passes) - 1)
+        who = attempts.match(slices.rid, passes.exec[nearby])
+        order = np.lexsort((slices.step, who))
+        order = order[np.searchsorted(who[order], 0) :]
+        who, slices = who[order], slices.take(order)
+        turn = who[1:] != who[:-1]
+        first, last = np.insert(turn, 0, True)[: len(who)], np.append(turn, True)[: len(who)]
+        return cls(slices, who, passes.index(slices.step), first, last)
+
+    def take(self, chosen: Bools) -> "Parts":
+        """Only the chosen ones."""
+        who, at = self.who[chosen], self.at[chosen]
+        return Parts(self.slices.take(chosen), who, at, self.first[chosen], self.last[chosen])
+
+    def starts(self, passes: Passes, attempts: Attempts) -> Ints:
+        """When the execution of each attempt's first step began: its stamp, else that of its first slice."""
+        seen = np.full(len(attempts), NONE)
+        chosen = self.first & (self.at >= 0)
+        seen[self.who[chosen]] = passes.exec[self.at[chosen]]
+        return first_known(attempts.first_scheduled, seen)

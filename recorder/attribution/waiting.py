@@ -1,0 +1,127 @@
+"""Time in the queue: what kept the head of the queue from starting, and whom everyone else was behind.
+
+The ledger holds one reason a pass, that of the head; the followers' causes are derived. Totals per cause come from
+measures over the passes. Culprits come from stretches, in which one request was the head: an attempt that waited
+through at most `MANY` stretches of one root has every one of them named; one that waited through more has those named
+that make up at least 1/`MANY` of its wait, and the others summed without a culprit. All of it is exact.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from recorder.attribution.attempts import Attempts
+from recorder.attribution.budget import BEHIND_FIFO, BEHIND_TIER, Budget, queue
+from recorder.attribution.columns import Bools, Ints, equal, known, ranges, sums
+from recorder.attribution.passes import Measure, Passes
+from recorder.words import Reason
+
+MANY: Final = 64
+
+_REASONS: Final = list(Reason)
+_SHARED: Final = frozenset({Reason.BATCH_TIMER, Reason.WORKER_BUSY})
+"""Reasons that hold back all who wait alike, so that nobody is to blame."""
+
+
+@dataclass(frozen=True)
+class _Waits:
+    """Attempts of one worker, each with the time [lo, hi) that it waited."""
+
+    attempts: Attempts
+    lo: Ints
+    hi: Ints
+
+
+class _Blocked:
+    """The passes in which the queue stood still for one reason behind heads of one tier, in stretches of one head."""
+
+    def __init__(self, passes: Passes, tier: int) -> None:
+        first = np.flatnonzero(np.append(True, passes.head_rid[1:] != passes.head_rid[:-1]))
+        self.tier = tier
+        self.head = passes.head_rid[first]
+        self.begin = passes.sched[first]
+        self.end = passes.end[np.append(first[1:], len(passes)) - 1]
+        self._measure = Measure(passes.sched, passes.end)
+        self.length = self._measure.between(self.begin, self.end)
+
+    def total(self, waits: _Waits) -> Ints:
+        """How long each attempt waited through these passes."""
+        return self._measure.between(waits.lo, waits.hi)
+
+    def shares(self, waits: _Waits, who: Ints, where: Ints) -> Ints:
+        """How long the attempts `who` waited through the stretches `where`."""
+        lo = np.maximum(self.begin[where], waits.lo[who])
+        return self._measure.between(lo, np.minimum(self.end[where], waits.hi[who]))
+
+
+def charge_waiting(budget: Budget, passes: Passes, attempts: Attempts, everyone: Attempts, until: Ints) -> None:
+    """Charge [queued, `until`) of each attempt of one worker; `everyone` are the attempts of the whole run."""
+    waited = np.flatnonzero(known(attempts.queued) & (until > attempts.queued))
+    waits = _Waits(attempts.take(waited), attempts.queued[waited], until[waited])
+    for reason, blocked in _by_root(passes, everyone):
+        if reason in _SHARED:
+            budget.charge(queue(reason), waits.attempts.row, blocked.total(waits), reason.value)
+        else:
+            _charge_behind(budget, reason, blocked, waits)
+
+
+def _by_root(passes: Passes, everyone: Attempts) -> Iterator[tuple[Reason, _Blocked]]:
+    """The passes that held a queue up, apart by reason and tier of the head (-1: it has none, or is unknown)."""
+    passes = passes.where(known(passes.head_rid) & (passes.head_reason != _REASONS.index(Reason.NONE)))
+    who = everyone.match(passes.head_rid, passes.end)
+    tiers = np.where(who >= 0, everyone.tier[who], -1)
+    for reason, tier in np.unique(np.stack((passes.head_reason, tiers)), axis=1).T:
+        chosen = (passes.head_reason == reason) & (tiers == tier)
+        yield _REASONS[reason], _Blocked(passes.where(chosen), int(tier))
+
+
+def _charge_behind(budget: Budget, reason: Reason, blocked: _Blocked, waits: _Waits) -> None:
+    """Passes of one reason and one tier of head: the head's own time is its own, the others were behind it."""
+    row, rid = waits.attempts.row, waits.attempts.rid
+    own = _own(blocked, waits)
+    budget.charge(queue(reason), row, own, reason.value)
+    who, where = _worth_naming(blocked, waits)
+    other = blocked.head[where] != rid[who]
+    who, where = who[other], where[other]
+    ns, culprit = blocked.shares(waits, who, where), blocked.head[where]
+    rest = blocked.total(waits) - own - sums(len(row), who, ns)
+    same = _same(waits.attempts.tier, blocked.tier)
+    for cause, behind in ((BEHIND_FIFO, same), (BEHIND_TIER, ~same)):
+        named = behind[who]
+        budget.charge(cause, row[who][named], ns[named], reason.value, culprit[named])
+        budget.charge(cause, row[behind], rest[behind], reason.value)
+
+
+def _same(tiers: Ints, tier: int) -> Bools:
+    """Only two tiers that are known can differ."""
+    return equal(tiers, tier) | (tiers < 0) | (tier < 0)
+
+
+def _own(blocked: _Blocked, waits: _Waits) -> Ints:
+    """For each attempt the time in which it was the head itself."""
+    who = waits.attempts.match(blocked.head, blocked.end)
+    where = np.flatnonzero(who >= 0)
+    return sums(len(waits.attempts), who[where], blocked.shares(waits, who[where], where))
+
+
+def _worth_naming(blocked: _Blocked, waits: _Waits) -> tuple[Ints, Ints]:
+    """Pairs (attempt, stretch) whose culprit is named; see the module's docstring.
+
+    Attempts are taken in grades by the length they ask of a stretch, each grade against the stretches that are at
+    least half as long as its longest demand, so that no attempt meets more than about 2 x `MANY` candidates.
+    """
+    count = np.searchsorted(blocked.begin, waits.hi) - np.searchsorted(blocked.end, waits.lo, side="right")
+    least = np.where(count <= MANY, 1, -((waits.lo - waits.hi) // MANY))
+    grade = np.ceil(np.log2(least)).astype(np.int64)
+    pairs = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+    for level in np.unique(grade):
+        who = np.flatnonzero(grade == level)
+        long = np.flatnonzero(blocked.length >= 2 ** int(level) // 2)
+        first = np.searchsorted(blocked.end[long], waits.lo[who], side="right")
+        owner, which = ranges(first, np.searchsorted(blocked.begin[long], waits.hi[who]))
+        pairs.append((who[owner], long[which]))
+    who, where = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    enough = blocked.shares(waits, who, where) >= least[who]
+    return who[enough], where[enough]
