@@ -153,7 +153,7 @@ def _any_of(*neutral: object) -> Callable[[object], bool]:
 _HARMLESS: Final[dict[str, Callable[[object], bool]]] = {
     "n": _any_of(1),
     "best_of": _any_of(1),
-    "logprobs": _any_of(False),
+    "logprobs": lambda value: value is False,  # 0 asks for those of the chosen tokens
     "top_logprobs": _any_of(0),
     "echo": _any_of(False),
     "suffix": _any_of(""),
