@@ -1,0 +1,113 @@
+"""One decoder for the Llama, Mistral, Qwen2 and Qwen3 families: a flat batch of tokens over a paged cache."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import rms_norm, silu
+
+from engine.model.attention import AttentionPlan, attend
+from engine.model.linear import Linear
+from engine.model.rope import rope_tables, rotate_
+from engine.model.spec import ModelSpec
+from engine.model.weights import Weights
+
+KVCache = list[Tensor]
+"""One tensor a layer: [num_blocks, block_size, 2 * kv_heads, head_dim]."""
+
+_Turn = tuple[Tensor, Tensor]
+"""Cosines and sines of the step's positions, [rows, 1, head_dim] each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A step's rows: tokens [rows] and their positions [rows]; `sampling` [n] names the rows whose logits count."""
+
+    tokens: Tensor
+    positions: Tensor
+    sampling: Tensor
+    attention: AttentionPlan
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    input_norm: Tensor
+    qkv: Linear
+    q_norm: Tensor | None
+    k_norm: Tensor | None
+    out: Linear
+    mlp_norm: Tensor
+    gate_up: Linear
+    down: Linear
+    window: int | None
+
+
+class Decoder:
+    """The weights on their device, and the forward pass. Computes in the weights' dtype; logits come in float32."""
+
+    def __init__(self, spec: ModelSpec, weights: Weights) -> None:
+        self.spec = spec
+        self.dtype = weights.dtype
+        self.device = weights.device
+        self.embedding = weights["model.embed_tokens.weight"]
+        self.layers = [self._layer(weights, index) for index in range(spec.layers)]
+        self.norm = weights["model.norm.weight"]
+        self.head = Linear(self.embedding if spec.tie_embeddings else weights["lm_head.weight"])
+        self.cos, self.sin = rope_tables(spec, weights.rope_factors, self.dtype, self.device)
+
+    def new_cache(self, num_blocks: int, block_size: int) -> KVCache:
+        """An empty cache."""
+        shape = (num_blocks, block_size, 2 * self.spec.kv_heads, self.spec.head_dim)
+        return [torch.zeros(shape, dtype=self.dtype, device=self.device) for _ in self.layers]
+
+    def forward(self, batch: Batch, cache: KVCache) -> Tensor:
+        """Compute every row, fill the cache, and return logits [n, vocab] of the rows that sample."""
+        x = self.embedding[batch.tokens]
+        turn = self.cos[batch.positions].unsqueeze(1), self.sin[batch.positions].unsqueeze(1)
+        for layer, layer_cache in zip(self.layers, cache, strict=True):
+            attended = self._attention(layer, x, layer_cache, batch.attention, turn)
+            if layer is self.layers[-1]:
+                # Nothing after the last layer's keys and values is needed of rows that don't sample.
+                x, attended = x[batch.sampling], attended[batch.sampling]
+            x = x + layer.out(attended)
+            x = x + self._mlp(layer, x)
+        return self.head(self._normed(x, self.norm)).float()
+
+    def _attention(self, layer: _Layer, x: Tensor, cache: Tensor, plan: AttentionPlan, turn: _Turn) -> Tensor:
+        spec = self.spec
+        qkv = layer.qkv(self._normed(x, layer.input_norm)).view(len(x), -1, spec.head_dim)
+        queries, keys = qkv[:, : spec.heads], qkv[:, spec.heads : spec.heads + spec.kv_heads]
+        if layer.q_norm is not None and layer.k_norm is not None:
+            queries.copy_(self._normed(queries, layer.q_norm))
+            keys.copy_(self._normed(keys, layer.k_norm))
+        rotate_(qkv[:, : spec.heads + spec.kv_heads], *turn)
+        return attend(qkv, cache, plan, layer.window, spec.kv_heads)
+
+    def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:
+        gate, up = layer.gate_up(self._normed(x, layer.mlp_norm)).chunk(2, dim=-1)
+        return layer.down(silu(gate) * up)
+
+    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        return rms_norm(x, weight.shape, weight, self.spec.norm_eps)
+
+    def _layer(self, weights: Weights, index: int) -> _Layer:
+        spec, prefix = self.spec, f"model.layers.{index}."
+        qkv = [f"{prefix}self_attn.{part}_proj" for part in "qkv"]
+        out = f"{prefix}self_attn.o_proj"
+        return _Layer(
+            input_norm=weights[f"{prefix}input_layernorm.weight"],
+            qkv=_fused(weights, qkv, bias=spec.qkv_bias),
+            q_norm=weights[f"{prefix}self_attn.q_norm.weight"] if spec.qk_norm else None,
+            k_norm=weights[f"{prefix}self_attn.k_norm.weight"] if spec.qk_norm else None,
+            out=_fused(weights, [out], bias=spec.out_bias),
+            mlp_norm=weights[f"{prefix}post_attention_layernorm.weight"],
+            gate_up=_fused(weights, [f"{prefix}mlp.gate_proj", f"{prefix}mlp.up_proj"], bias=False),
+            down=_fused(weights, [f"{prefix}mlp.down_proj"], bias=False),
+            window=spec.windows[index],
+        )
+
+
+def _fused(weights: Weights, names: list[str], *, bias: bool) -> Linear:
+    """Several projections of one input as one product."""
+    weight = torch.cat([weights[f"{name}.weight"] for name in names])
+    return Linear(weight, torch.cat([weights[f"{name}.bias"] for name in names]) if bias else None)

@@ -1,0 +1,58 @@
+"""Which device, dtype and thread count to use; measured where a rule would guess."""
+
+import os
+import time
+
+import torch
+
+from engine.model.errors import ModelError
+from engine.model.linear import Linear
+from engine.model.spec import ModelSpec
+
+DEVICES = ("auto", "cpu", "cuda")
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+
+
+def pick_device(device: str) -> torch.device:
+    """`auto` is the GPU where there is one. Raises `ModelError` for cuda without a GPU, and for unknown names."""
+    if device not in DEVICES:
+        raise ModelError(f"device {device!r} is unknown; it is one of {', '.join(DEVICES)}")
+    available = torch.cuda.is_available()
+    if device == "cuda" and not available:
+        raise ModelError("--device cuda: this machine has no usable CUDA GPU, or torch was built without CUDA")
+    return torch.device("cuda" if available and device != "cpu" else "cpu")
+
+
+def pick_dtype(dtype: str, device: torch.device, spec: ModelSpec) -> torch.dtype:
+    """`auto` is whichever computes faster: bf16 on GPUs that have it; on CPU it is timed, since CPUs differ."""
+    if dtype != "auto" and dtype not in DTYPES:
+        raise ModelError(f"dtype {dtype!r} is unknown; it is one of auto, {', '.join(DTYPES)}")
+    if dtype != "auto":
+        return DTYPES[dtype]
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
+    return min(DTYPES.values(), key=lambda choice: _product_time(choice, spec))
+
+
+def pick_threads(threads: int | None) -> int:
+    """Threads for torch on CPU. By default one core is left over for front end and recorder.
+
+    With all cores taken, OpenMP's barriers spin against the other processes: a 40 ms step was seen to take a second.
+    """
+    return threads or max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def _product_time(dtype: torch.dtype, spec: ModelSpec) -> int:
+    """Best of some products of the MLP's shape with 1 and 32 rows, in ns: a decode and a piece of a prefill."""
+    linear = Linear(torch.randn(spec.intermediate, spec.hidden).to(dtype))
+    return sum(_best_of(5, linear, torch.randn(rows, spec.hidden).to(dtype)) for rows in (1, 32))
+
+
+def _best_of(times: int, linear: Linear, rows: torch.Tensor) -> int:
+    best = []
+    with torch.inference_mode():
+        for _ in range(times):
+            start = time.perf_counter_ns()
+            linear(rows)
+            best.append(time.perf_counter_ns() - start)
+    return min(best)
