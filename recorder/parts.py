@@ -201,25 +201,6 @@ def read_part(table: Table, path: Path, groups: Sequence[int] | None = None) -> 
         return conform(table, file.read_row_groups(wanted))
 
 
-def merge(table: Table, parts: Sequence[Part], chunk_rows: int = 8 * ROW_GROUP) -> Part:
-    """Seal adjacent sound parts of one producer as one. The old ones stay: readers ignore what a part contains."""
-    merged = Part.of(parts[0].path.parent, parts[0].producer, parts[0].first, parts[-1].last)
-    write_part(table, merged, _gathered(table, parts, chunk_rows))
-    return merged
-
-
-def _gathered(table: Table, parts: Sequence[Part], chunk_rows: int) -> Iterable[pa.Table]:
-    """Rows of many small parts in chunks worth sorting together, so that memory stays bounded."""
-    waiting: list[pa.Table] = []
-    for part in parts:
-        waiting.append(read_part(table, part.path))
-        if sum(rows.num_rows for rows in waiting) >= chunk_rows:
-            yield pa.concat_tables(waiting)
-            waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting)
-
-
 def folder_of(run: Path, table: Table) -> Path:
     """Where the parts of a table lie."""
     return run / table.name

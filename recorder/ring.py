@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from recorder.records import Records
-from recorder.run import RunError
+from recorder.run import RunError, lock_patiently
 from recorder.schema import SCHEMA_VERSION, Table
 
 HEADER_BYTES: Final = 4096
@@ -116,11 +116,12 @@ def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, s
             return False
         offset = HEADER_BYTES + seq % capacity * size
         ring[offset : offset + size] = header(seq, lost, crc32(body, seq + lost)) + body
+        took = clock() - began
         seq += 1
         lost = 0
         offset = HEADER_BYTES + seq % capacity * size
         stop = min(seq + _TIME_EVERY - 1, seq - seq % capacity + capacity, sealed + capacity)
-        words[_TIMED_NS] += clock() - began
+        words[_TIMED_NS] += took
         words[_TIMED] += 1
         return True
 
@@ -129,7 +130,7 @@ def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, s
 
 def _lock(descriptor: int, path: Path) -> None:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_patiently(descriptor, fcntl.LOCK_EX)
     except BlockingIOError as error:
         os.close(descriptor)
         raise RunError(f"{path} is being written by another process: choose another producer name") from error

@@ -19,7 +19,6 @@ from recorder.schema import SCHEMA_VERSION
 State = Literal["recording", "sealed", "killed"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
-_PROBES: Final = 3
 
 
 class RunError(UserError):
@@ -125,31 +124,41 @@ def run_state(run: Path) -> State:
     """`sealed`; `recording` while a writer holds the lock; `killed` when its writers died before they closed it."""
     if load_info(run).state == "sealed":
         return "sealed"
-    return "recording" if _is_locked(lock_path(run)) else "killed"
+    return "recording" if is_locked(lock_path(run)) else "killed"
 
 
-def _is_locked(path: Path) -> bool:
-    """Ask again before believing it: another reader that asks holds the lock for an instant too."""
-    for _ in range(_PROBES):
-        try:
-            with hold_lock(path, fcntl.LOCK_EX):
-                return False
-        except FileNotFoundError:
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the lock. Patient: another reader that asks holds it for an instant too."""
+    try:
+        with hold_lock(path, fcntl.LOCK_EX, patience_s=0.01):
             return False
-        except BlockingIOError:
-            time.sleep(0.002)
-    return True
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
 
 
 @contextmanager
-def hold_lock(path: Path, kind: int) -> Iterator[None]:
-    """Hold `flock` on an existing file. Raises BlockingIOError at once where another process holds it."""
+def hold_lock(path: Path, kind: int, patience_s: float = 1.0) -> Iterator[None]:
+    """Hold `flock` on an existing file. Raises BlockingIOError where another process keeps it for `patience_s`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        lock_patiently(descriptor, kind, patience_s)
         yield
     finally:
         os.close(descriptor)
+
+
+def lock_patiently(descriptor: int, kind: int, patience_s: float = 1.0) -> None:
+    """`flock` an open file. Raises BlockingIOError where another process keeps it for `patience_s`."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(0.002)
 
 
 def info_path(run: Path) -> Path:

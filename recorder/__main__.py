@@ -1,0 +1,106 @@
+"""The recorder process: `python -m recorder RUN --parent-fd N`."""
+
+import argparse
+import fcntl
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from recorder.drain import Drain, RecordSettings
+from recorder.errors import UserError
+from recorder.narration import say
+from recorder.run import RunError, hold_lock, load_info, lock_path
+from recorder.sampler import Sampler
+
+_TICK_MS: Final = 250
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record until the parent is gone or SIGTERM comes, then close the run. Exit codes: 0 sealed, 1 not, 2 no run."""
+    parser = argparse.ArgumentParser(prog="python -m recorder", description="Drain the rings of a run into its parts.")
+    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument(
+        "--parent-fd", type=int, metavar="N", help="record until this inherited descriptor ends; without it, close now"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        return _record(options.run, options.parent_fd)
+    except UserError as error:
+        say(str(error))
+        return 2
+
+
+def _record(run: Path, parent: int | None) -> int:
+    info = load_info(run)
+    if info.state == "sealed":
+        raise RunError(f"{run} is sealed already: nothing is left to do")
+    settings = msgspec.convert(info.config.get("record", {}), RecordSettings)
+    _be_modest()
+    stop = _stop_on_sigterm()
+    with _sole_writer(run):
+        drain = Drain(run, settings)
+        if parent is not None:
+            _until_stopped(drain, settings, [parent, stop])
+        return 0 if drain.close() else 1
+
+
+def _be_modest() -> None:
+    """Serving comes first: the rings hold seconds."""
+    os.nice(5)
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+
+
+def _stop_on_sigterm() -> int:
+    """A descriptor that ends on SIGTERM. SIGINT and SIGHUP go to the whole group: there the parent decides."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.close(writer)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return reader
+
+
+@contextmanager
+def _sole_writer(run: Path) -> Iterator[None]:
+    with ExitStack() as held:
+        lock_path(run).touch()
+        try:
+            held.enter_context(hold_lock(lock_path(run), fcntl.LOCK_EX))
+        except BlockingIOError as error:
+            raise RunError(f"{run} is being written by another process: wait for it or stop it") from error
+        yield
+
+
+def _until_stopped(drain: Drain, settings: RecordSettings, descriptors: Sequence[int]) -> None:
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    sampler = Sampler(drain.own, settings.sample_interval_s)
+    while not any(_has_ended(descriptor) for descriptor, _ in poll.poll(_TICK_MS)):
+        drain.tick()
+        sampler.tick(drain.writers())
+    sampler.close()
+
+
+def _has_ended(descriptor: int) -> bool:
+    try:
+        return not os.read(descriptor, 4096)
+    except ConnectionError:
+        return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,253 @@
+"""The recorder's work: rings into sealed parts while the run goes on, and the closing of the run when it ends."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from recorder.merge import merge, merge_table, small_tail
+from recorder.narration import say
+from recorder.parts import Part, Staged, all_parts, folder_of, outermost, publish, stage_part
+from recorder.producer import RingProducer
+from recorder.records import to_arrow
+from recorder.ring import RingError, RingReader, Tail
+from recorder.run import finish, is_locked, rings_dir
+from recorder.schema import TABLES, Table
+
+SELF: Final = "recorder"
+"""The recorder process is a producer too: its own rows pass through rings that it drains like any other."""
+
+_OWN_RING_MB: Final = 1.0
+_FULL_PART: Final = 128 * 1024
+_GRACE_NS: Final = 10 * 10**9
+"""How long merged parts outlive their merge, for readers that have listed them already."""
+
+
+class RecordSettings(msgspec.Struct, frozen=True):
+    """The part of `[record]` that the recorder process reads."""
+
+    seal_interval_s: float = 2.0
+    sample_interval_s: float = 1.0
+
+
+@dataclass
+class Source:
+    """One ring on its way into parts; `start` is the number of the first record that no part holds."""
+
+    producer: str
+    table: Table
+    ring: RingReader
+    parts: list[Part]
+    start: int
+    bytes_sealed: int
+    sealed_at: int = field(default_factory=time.monotonic_ns)
+
+    @classmethod
+    def open(cls, run: Path, path: Path) -> "Source":
+        """Go on where the names of the parts end, whoever sealed them. Raises RingError, FileNotFoundError."""
+        producer, name, _ = path.name.split(".")
+        ring = RingReader(path, TABLES[name], sealing=True)
+        parts = outermost(part for part in all_parts(run, name) if part.producer == producer)
+        start = max((part.last for part in parts), default=0)
+        ring.seal(start)
+        return cls(producer, TABLES[name], ring, parts, start, sum(part.path.stat().st_size for part in parts))
+
+    def is_due(self, now: int, interval_ns: int) -> bool:
+        """Whether enough has come together: many records, much of the ring, or much time."""
+        pending = self.ring.pending(self.start)
+        many = pending >= _FULL_PART or pending * 2 >= self.ring.capacity
+        return many or (pending > 0 and now - self.sealed_at >= interval_ns)
+
+    def advance(self, part: Part, now: int) -> None:
+        """The part is durable: its slots are free for the writer."""
+        self.parts.append(part)
+        self.start, self.sealed_at = part.last, now
+        self.bytes_sealed += part.path.stat().st_size
+        self.ring.seal(part.last)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    source: Source
+    tail: Tail
+    staged: Staged
+
+
+class Drain:
+    """Seals what producers pack. One per run; whoever makes it holds the run's lock."""
+
+    def __init__(self, run: Path, settings: RecordSettings) -> None:
+        self._run = run
+        self._interval_ns = int(settings.seal_interval_s * 1e9)
+        self._sources: dict[Path, Source] = {}
+        self._unusable: set[Path] = set()
+        self._merged_away: list[tuple[int, Part]] = []
+        self._in_trouble = False
+        _remove_leftovers(run)
+        self.own = RingProducer(run, SELF, [SELF, "samples"], _OWN_RING_MB)
+
+    def writers(self) -> dict[str, int]:
+        """producer -> process id, for each producer seen so far."""
+        return {source.producer: source.ring.pid for source in self._sources.values()}
+
+    def tick(self) -> None:
+        """Seal what is due. A disk that refuses is told once and asked again later; nothing is lost meanwhile."""
+        now = time.monotonic_ns()
+        self._discover()
+        due = [source for source in self._sources.values() if source.is_due(now, self._interval_ns)]
+        if self._seal(due, now, RingReader.read_next):
+            for source in due:
+                self._merge_small(source, now)
+        self._forget_merged(now)
+
+    def close(self, patience_s: float = 10.0) -> bool:
+        """Seal everything, merge, delete the rings and mark the run as sealed.
+
+        Waits for writers that still live. False when the run can't be closed now; it stays readable as it is.
+        """
+        deadline = time.monotonic() + patience_s
+        while writing := self._still_writing():
+            if time.monotonic() >= deadline:
+                say(f"{', '.join(writing)} still written to: {self._run} stays open")
+                return False
+            self.tick()
+            time.sleep(0.02)
+        if not self._seal_rest(time.monotonic() + patience_s):
+            say(f"{self._run} stays open with its rings; make room, then `python -m recorder {self._run}` closes it")
+            return False
+        self._merge_all()
+        self._remove_rings()
+        finish(self._run)
+        return True
+
+    def _discover(self) -> None:
+        for path in sorted(rings_dir(self._run).glob("*.ring")):
+            if path in self._sources or path in self._unusable:
+                continue
+            try:
+                self._sources[path] = Source.open(self._run, path)
+            except (RingError, OSError, KeyError, ValueError) as error:
+                self._unusable.add(path)
+                say(f"{path} {error}: it is left as it is")
+
+    def _seal(self, due: Sequence[Source], now: int, read: Callable[[RingReader, int], Tail]) -> bool:
+        """All files are durable before the first gets its name, and all names before the first slot is freed."""
+        staged: list[_Taken] = []
+        try:
+            for source in due:
+                tail = read(source.ring, source.start)
+                if tail.end > source.start:
+                    staged.append(_Taken(source, tail, self._stage(source, tail)))
+            publish([taken.staged for taken in staged])
+        except OSError as error:
+            for taken in staged:
+                taken.staged.temporary.unlink(missing_ok=True)
+            self._trouble(error)
+            return False
+        for taken in staged:
+            taken.source.advance(taken.staged.part, now)
+            self._account(taken, now)
+        self._trouble(None)
+        return True
+
+    def _stage(self, source: Source, tail: Tail) -> Staged:
+        part = Part.of(folder_of(self._run, source.table), source.producer, source.start, tail.end)
+        return stage_part(source.table, part, [to_arrow(source.table, tail.records)])
+
+    def _trouble(self, error: OSError | None) -> None:
+        if error and not self._in_trouble:
+            say(
+                f"can't write to {self._run}: {error.strerror or error}; recording goes on in the rings, will try again"
+            )
+        if self._in_trouble and not error:
+            say(f"can write to {self._run} again")
+        self._in_trouble = error is not None
+
+    def _account(self, taken: _Taken, now: int) -> None:
+        """Each gap gets a row. The recorder's own rings get none until the end, or they would never rest."""
+        source, tail = taken.source, taken.tail
+        if source.producer == SELF:
+            return
+        for lost in tail.records["_lost"][tail.records["_lost"] > 0].tolist():
+            self._health(source, now, lost)
+        for first, last in tail.holes:
+            say(f"{source.ring.path}: records {first} to {last - 1} do not match their checksums and are left out")
+            self._health(source, now, last - first)
+        self._health(source, now)
+
+    def _health(self, source: Source, now: int, lost: int = 0) -> None:
+        self.own.row(
+            SELF,
+            t=now,
+            producer=source.producer,
+            table_name=source.table.name,
+            events=source.start,
+            lost=lost,
+            drops=source.ring.drops,
+            bytes=source.bytes_sealed,
+            append_ns=source.ring.append_ns,
+            durable=now,
+        )
+
+    def _merge_small(self, source: Source, now: int) -> None:
+        small = small_tail(source.parts)
+        if not small:
+            return
+        try:
+            merged = merge(source.table, small)
+        except OSError as error:
+            self._trouble(error)
+            return
+        source.parts[-len(small) :] = [merged]
+        self._merged_away += [(now + _GRACE_NS, part) for part in small]
+
+    def _forget_merged(self, now: int) -> None:
+        for _, part in (one for one in self._merged_away if one[0] <= now):
+            part.path.unlink(missing_ok=True)
+        self._merged_away = [one for one in self._merged_away if one[0] > now]
+
+    def _still_writing(self) -> list[str]:
+        return [source.ring.path.name for source in self._others() if is_locked(source.ring.path)]
+
+    def _others(self) -> Iterable[Source]:
+        self._discover()
+        return [source for source in self._sources.values() if source.producer != SELF]
+
+    def _seal_rest(self, deadline: float) -> bool:
+        """The last rows of all, then the recorder's own, which tell of the others."""
+        now = time.monotonic_ns()
+        if not self._seal_all(list(self._others()), deadline):
+            return False
+        for source in self._sources.values():
+            self._health(source, now)
+        self.own.close()
+        return self._seal_all([source for source in self._sources.values() if source.producer == SELF], deadline)
+
+    def _seal_all(self, sources: Sequence[Source], deadline: float) -> bool:
+        while not self._seal(sources, time.monotonic_ns(), RingReader.read):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.25)
+        return True
+
+    def _merge_all(self) -> None:
+        try:
+            for name in TABLES:
+                merge_table(self._run, name)
+        except OSError as error:
+            say(f"the parts of {self._run} stay many: {error.strerror or error}")
+
+    def _remove_rings(self) -> None:
+        for path, source in self._sources.items():
+            source.ring.close()
+            path.unlink()
+
+
+def _remove_leftovers(run: Path) -> None:
+    """Files of a recorder that was killed while it wrote them."""
+    for name in TABLES:
+        for path in (run / name).glob("*.tmp"):
+            path.unlink()
