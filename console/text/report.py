@@ -1,6 +1,6 @@
 """The report of one run as lines: every number beside its formula, every state counted, no more than the width."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from console.measures import REPORTED
@@ -17,11 +17,12 @@ _MAX_GAPS: Final = 5
 
 def report_lines(report: Report, width: int) -> list[Line]:
     """The whole report, at most `width` cells wide."""
-    blocks = (_head, _requests, _latency, _phases, _causes, _throughput, _workers, _recorder, _damages)
-    lines: list[Line] = []
-    for block in blocks:
-        lines += [crop(line, width) for line in block(report, width)]
-    return lines
+    return [line for name in BLOCKS for line in block_lines(name, report, width)]
+
+
+def block_lines(name: str, report: Report, width: int) -> list[Line]:
+    """One block of the report (a key of `BLOCKS`), for whoever lays them out otherwise: the console's overview."""
+    return [crop(line, width) for line in BLOCKS[name](report, width)]
 
 
 def describe_setup(setup: dict[str, Any]) -> str:
@@ -207,3 +208,17 @@ def _damages(report: Report, width: int) -> Iterator[Line]:
 
 def _name_of(thing: dict[str, Any]) -> str:
     return str(thing.get("name") or thing.get("id") or "")
+
+
+BLOCKS: Final[dict[str, Callable[[Report, int], Iterator[Line]]]] = {
+    "head": _head,
+    "requests": _requests,
+    "latency": _latency,
+    "phases": _phases,
+    "causes": _causes,
+    "throughput": _throughput,
+    "workers": _workers,
+    "recorder": _recorder,
+    "damages": _damages,
+}
+"""The blocks of a report by name, in the order of the page."""
