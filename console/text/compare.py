@@ -139,7 +139,8 @@ def _unpaired(paired: Mapping[str, Any]) -> str:
 
 def _change(look: Look, label: str, change: Mapping[str, Any], unit: float) -> Line:
     values = [None if change[key] is None else change[key] / unit for key in ("median", "low", "high")]
-    style = "text" if not values[0] else "good" if values[0] < 0 else "bad"
+    changed = round(values[0] or 0.0, 1)
+    style = "text" if not changed else "good" if changed < 0 else "bad"
     counts = "".join(f"{change[key]:>{_NUMBER},}" for key in ("faster", "slower", "same"))
     return [
         (f"{look.glyph} ", look.style),
@@ -182,11 +183,12 @@ def _row(
     line += [(number(a, _NUMBER, digits), "text"), (number(b, _NUMBER, digits), "text")]
     if a is None or b is None:
         return line
-    share = (b - a) / max(abs(a), abs(b)) if a or b else 0.0
+    changed = round(b - a, digits)  # what is not seen in the number is not drawn either
+    share = changed / max(abs(a), abs(b)) if changed else 0.0
     better, worse = ("bad", "good") if more_is_better else ("good", "bad")
     if not coloured:
         better = worse = "muted"
-    style = "text" if b == a else better if b < a else worse
+    style = "text" if not changed else better if changed < 0 else worse
     ratio = f"× {b / a:.2f}" if a else "-"
     line += [(_signed(b - a, digits), style), (f"{ratio:>{_NUMBER}}", "muted")]
     room = min(width - _LABEL - 4 * _NUMBER - 1, 31)

@@ -10,6 +10,7 @@ from console.theme import DAGGER, cause_look, cause_order, phase_look, status_lo
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, spread
 
 _NUMBER: Final = 9
+_TOTAL: Final = 13
 _LABEL: Final = 22
 _MS: Final = 1_000_000
 _MAX_GAPS: Final = 5
@@ -100,8 +101,8 @@ def _phases(report: Report, width: int) -> Iterator[Line]:
     lived = {name: times for name, times in report["phases_ms"].items() if times["total"]}
     yield rule("Phases", width, f"share of E2E, ms, {ok_count(report)}")
     if lived:
-        heads = "".join(fit(name, _NUMBER, "right") for name in ("p50", "p95", "p99", "total"))
-        yield [(" " * max(width - 4 * _NUMBER, 0) + heads, "muted")]
+        heads = "".join(f"{name:>{_NUMBER}}" for name in ("p50", "p95", "p99")) + f"{'total':>{_TOTAL}}"
+        yield [(f"{heads:>{width}}", "muted")]
     for name, times in lived.items():
         yield _phase(name, times, width)
     if not lived:
@@ -111,7 +112,8 @@ def _phases(report: Report, width: int) -> Iterator[Line]:
 
 def _phase(name: str, times: PhaseTimes, width: int) -> Line:
     look = phase_look(name)
-    numbers = "".join(number(value) for value in (times["p50"], times["p95"], times["p99"], times["total"]))
+    quantiles = "".join(number(value) for value in (times["p50"], times["p95"], times["p99"]))
+    numbers = quantiles + number(times["total"], _TOTAL)
     room = width - len(numbers) - 13 - 7
     return [
         (f"{look.glyph} ", look.style),
