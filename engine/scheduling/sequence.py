@@ -23,8 +23,10 @@ class Phases:
     def close(self, t: int, last_step: int | None) -> None:
         """End the stretch in progress at `t`."""
         if self._phase is not None and t > self._start:
-            last = None if self._first_step is None else last_step
-            self.closed.append(Span(self._phase, self._start, t, self._first_step, last))
+            first = self._first_step
+            # Evicted by the plan right after its first token: a decode stretch without a step of its own.
+            steps = (None, None) if first is None or last_step is None or last_step < first else (first, last_step)
+            self.closed.append(Span(self._phase, self._start, t, *steps))
         self._phase = None
 
 

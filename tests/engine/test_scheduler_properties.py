@@ -1,0 +1,164 @@
+"""Whatever comes, in whatever configuration: nothing is lost, nothing starves, the same input gives the same plans."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.config import Config, KvConfig, SchedulerConfig
+from recorder.words import EventKind, Phase, Role
+from tests.engine.driving import Driver
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A request of the script; `gap` passes after the one before, cancelled `leaves` passes after it came."""
+
+    gap: int
+    prompt: int
+    max_tokens: int
+    length: int
+    leaves: int | None
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Config, int]:
+    """A configuration, and a number of blocks that holds one or a few of the requests offered."""
+    seqs = draw(st.sampled_from([1, 2, 4, 6, 6]))
+    scheduler = SchedulerConfig(
+        policy=draw(st.sampled_from(["immediate", "static", "continuous", "continuous"])),
+        max_num_seqs=seqs,
+        max_num_batched_tokens=draw(st.sampled_from([seqs, 20, 60])),
+        enable_chunked_prefill=draw(st.sampled_from([True, True, False])),
+        long_prefill_token_threshold=draw(st.sampled_from([0, 0, 5, 20])),
+        max_batch_size=draw(st.integers(0, seqs)),
+        max_queue_delay_ms=draw(st.sampled_from([0.0, 0.0005, 0.002])),
+    )
+    watermark = draw(st.sampled_from([0.0, 0.01, 0.2]))
+    block_size = draw(st.sampled_from([1, 4, 16]))
+    config = Config(scheduler=scheduler, kv=KvConfig(block_size=block_size, watermark=watermark))
+    return config, -(-draw(st.integers(40, 100)) // block_size)
+
+
+offers = st.lists(
+    st.builds(
+        Offer,
+        gap=st.sampled_from([0, 0, 0, 1, 3]),
+        prompt=st.integers(1, 30),
+        max_tokens=st.integers(1, 30),
+        length=st.integers(1, 60),
+        leaves=st.one_of(st.none(), st.none(), st.none(), st.integers(0, 30)),
+    ),
+    min_size=3,
+    max_size=12,
+)
+
+
+def play(world: tuple[Config, int], script: list[Offer]) -> Driver:
+    """Run the script to its end."""
+    driver = Driver(*world, {rid: offer.length for rid, offer in enumerate(script, 1)})
+    leaving: dict[int, list[int]] = {}
+    for rid, offer in enumerate(script, 1):
+        for _ in range(offer.gap):
+            tick(driver, leaving)
+        driver.add(rid, offer.prompt, offer.max_tokens)
+        if offer.leaves is not None:
+            leaving.setdefault(len(driver.plans) + offer.leaves, []).append(rid)
+    while driver.accounts:
+        assert len(driver.plans) < 5_000, "starved"
+        tick(driver, leaving)
+    return driver
+
+
+def tick(driver: Driver, leaving: dict[int, list[int]]) -> None:
+    for rid in leaving.get(len(driver.plans), []):
+        driver.cancel(rid)
+    driver.tick()
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds(), offers)
+def test_requests_tokens_blocks_and_device_time_are_conserved(world: tuple[Config, int], script: list[Offer]) -> None:
+    driver = play(world, script)
+    assert sorted([*driver.ends, *driver.refused]) == list(range(1, len(script) + 1))
+    occupancy = driver.scheduler.occupancy()
+    assert (occupancy.waiting, occupancy.waiting_tokens, occupancy.running) == (0, 0, 0)
+    assert occupancy.kv_free == world[1]
+    for rid, end in driver.ends.items():
+        offer = script[rid - 1]
+        if end.reason == "cancelled":
+            assert offer.leaves is not None
+        else:
+            assert end.progress.output_tokens == min(offer.length, offer.max_tokens)
+            assert end.reason == ("stop" if offer.length < offer.max_tokens else "length")
+    executed = sum(1 for plan in driver.plans if plan.slices)
+    assert sum(end.progress.device_ns for end in driver.ends.values()) == 97 * executed
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds(), offers)
+def test_first_come_first_started(world: tuple[Config, int], script: list[Offer]) -> None:
+    started = play(world, script).happened(EventKind.SCHEDULED)
+    assert started == sorted(started)
+
+
+@settings(max_examples=100, deadline=None)
+@given(worlds(), offers)
+def test_the_same_input_gives_the_same_plans(world: tuple[Config, int], script: list[Offer]) -> None:
+    one, two = play(world, script), play(world, script)
+    assert one.plans == two.plans
+    assert one.events == two.events
+    assert one.ends == two.ends
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds(), offers)
+def test_recompute_is_what_preemption_cost(world: tuple[Config, int], script: list[Offer]) -> None:
+    driver = play(world, script)
+    recomputing = {part.rid for plan in driver.plans for part in plan.slices if part.role is Role.RECOMPUTE}
+    preempted = driver.happened(EventKind.PREEMPTED)
+    assert recomputing <= set(preempted)
+    for rid, end in driver.ends.items():
+        lost = sum(event.lost_tokens for event in driver.events if event.rid == rid)
+        assert end.progress.preemptions == preempted.count(rid)
+        assert end.progress.recomputed_tokens <= lost
+        if end.reason != "cancelled":
+            assert end.progress.recomputed_tokens == lost, "all of it was needed again"
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds(), offers)
+def test_phases_tile_from_queued_to_the_end(world: tuple[Config, int], script: list[Offer]) -> None:
+    for end in play(world, script).ends.values():
+        progress, spans = end.progress, end.spans
+        assert all(a.end == b.start and a.start < a.end for a, b in pairwise(spans))
+        steps = [(span.first_step, span.last_step) for span in spans]
+        assert all(first <= last if first is not None and last is not None else first is last for first, last in steps)
+        if spans:
+            assert spans[0].start == progress.queued
+        if end.reason != "cancelled":
+            assert spans[-1].end == progress.last_token
+            assert next(s.start for s in spans if s.phase is Phase.PREFILL) == progress.first_scheduled
+            assert sum(s.phase is Phase.PREEMPTED for s in spans) == progress.preemptions
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds(), offers)
+def test_immediate_and_static_start_only_when_nothing_is_unfinished(
+    world: tuple[Config, int], script: list[Offer]
+) -> None:
+    """SPEC E3. A batch that is let in may need several passes to start, if its prompts exceed the token budget."""
+    policy = world[0].scheduler
+    if policy.policy == "continuous":
+        return
+    most = 1 if policy.policy == "immediate" else policy.batch_size
+    unfinished: set[int] = set()
+    batch = 0
+    for event in play(world, script).events:
+        if event.kind is EventKind.SCHEDULED:
+            batch = batch + 1 if unfinished else 1
+            unfinished.add(event.rid)
+            assert batch <= most
+        elif event.kind in (EventKind.FINISHED, EventKind.CANCELLED):
+            unfinished.discard(event.rid)
