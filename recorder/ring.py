@@ -90,8 +90,9 @@ def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, s
 
     Everything rare (full, wrap, timing, drops to tell) happens at `stop`, so the common record pays for one comparison.
     """
-    pack, header, crc32, clock = table.packer.pack, _RECORD_HEADER.pack, zlib.crc32, time.perf_counter_ns
-    size = table.dtype.itemsize
+    record = struct.Struct(f"{_RECORD_HEADER.format}{table.packer.size}s")
+    pack, put, crc32, clock = table.packer.pack, record.pack_into, zlib.crc32, time.perf_counter_ns
+    size = record.size
     offset = stop = lost = 0
 
     def append(*values: object) -> bool:
@@ -99,9 +100,8 @@ def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, s
         if seq >= stop:
             return append_at_stop(values)
         body = pack(*values)
-        end = offset + size
-        ring[offset:end] = header(seq, 0, crc32(body, seq)) + body
-        offset = end
+        put(ring, offset, seq, 0, crc32(body, seq), body)
+        offset += size
         seq += 1
         return True
 
@@ -115,7 +115,7 @@ def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, s
             words[_DROPS] += 1
             return False
         offset = HEADER_BYTES + seq % capacity * size
-        ring[offset : offset + size] = header(seq, lost, crc32(body, seq + lost)) + body
+        put(ring, offset, seq, lost, crc32(body, seq + lost), body)
         took = clock() - began
         seq += 1
         lost = 0
