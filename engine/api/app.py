@@ -4,8 +4,8 @@ import asyncio
 import hmac
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -16,6 +16,7 @@ from engine.api.bodies import Ask, read_chat, read_completion
 from engine.api.errors import ApiError, bad_field, unknown_model, wrong_key
 from engine.api.gateway import Gateway
 from engine.api.writer import JSON, AttemptWriter
+from recorder.errors import UserError
 from recorder.words import Status
 
 _LONG_TEXT: Final = 20_000
@@ -33,17 +34,12 @@ T = TypeVar("T")
 class Tokenizer(Protocol):
     """What the front end needs of a model's tokenizer."""
 
-    @property
-    def vocab_size(self) -> int:
-        """Tokens are below this."""
-        ...
-
     def encode(self, text: str) -> list[int]:
         """The tokens of a prompt, with the special ones that begin it."""
         ...
 
-    def encode_chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
-        """The tokens of a chat, in the model's template, ready for the assistant's answer."""
+    def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        """The tokens of a chat, up to where the answer begins. Raises UserError where the template refuses."""
         ...
 
     def detokenizer(self) -> Detokenizer:
@@ -54,10 +50,11 @@ class Tokenizer(Protocol):
 class Api:
     """The handlers. One server serves one model, by one name."""
 
-    def __init__(self, gateway: Gateway, tokenizer: Tokenizer, model: str) -> None:
+    def __init__(self, gateway: Gateway, tokenizer: Tokenizer, model: str, vocab: int) -> None:
         self._gateway = gateway
         self._tokenizer = tokenizer
         self._model = model
+        self._vocab = vocab
         self._created = int(time.time())
 
     async def health(self, request: web.Request) -> web.Response:
@@ -126,16 +123,14 @@ class Api:
             length = sum(len(message["content"]) for message in messages)
             return await _aside(length, self._encode_chat, messages)
         tokens = [item for item in prompt if isinstance(item, int)]
-        if max(tokens) >= self._tokenizer.vocab_size:
-            raise bad_field(
-                "prompt", f"{max(tokens)} is no token of this model, which has {self._tokenizer.vocab_size}"
-            )
+        if max(tokens) >= self._vocab:
+            raise bad_field("prompt", f"{max(tokens)} is no token of this model, which has {self._vocab}")
         return tokens
 
-    def _encode_chat(self, messages: Sequence[dict[str, str]]) -> list[int]:
+    def _encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         try:
             return self._tokenizer.encode_chat(messages)
-        except ValueError as error:
+        except UserError as error:
             raise bad_field("messages", str(error)) from error
 
 

@@ -15,11 +15,11 @@ from recorder.words import Status
 class Detokenizer(Protocol):
     """Turns the tokens of one sequence into text as they come."""
 
-    def push(self, token: int) -> str:
-        """The text that this token completes; empty while a character is still incomplete."""
+    def push(self, tokens: Sequence[int]) -> str:
+        """The text that these tokens complete; empty while a character is unfinished."""
         ...
 
-    def finish(self) -> str:
+    def flush(self) -> str:
         """What is left at the end of the sequence."""
         ...
 
@@ -87,7 +87,7 @@ class Attempt:
         if self.verdict or self._stops.found:
             return False
         self.output_tokens += 1
-        self._text.append(self._stops.feed(self._detokenizer.push(token)))
+        self._text.append(self._stops.feed(self._detokenizer.push([token])))
         if self.submission.stream:
             self._owe(delivery)
             self._wake.set()
@@ -99,7 +99,7 @@ class Attempt:
         self.last_delivery = delivery
         if self.verdict:
             return
-        self._text.append(self._stops.feed(self._detokenizer.finish()))
+        self._text.append(self._stops.feed(self._detokenizer.flush()))
         self._text.append(self._stops.rest())
         self._finish_reason = "stop" if self._stops.found else end.finish_reason
         self._owe(delivery)

@@ -1,0 +1,207 @@
+"""`tailtrace serve`: the command line, the door and the signals around one engine."""
+
+import argparse
+import asyncio
+import errno
+import gc
+import ipaddress
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from engine.api.app import Api, build_app
+from engine.config import load_config
+from engine.model.source import DEFAULT_MODEL, LOAD_FORMATS, open_model
+from engine.supervisor import Engine, EngineOptions, first_of
+from recorder.errors import UserError
+
+_LAST_WORDS_S: Final = 3.0
+"""How long requests that were cut off may take to hear of it."""
+_NARRATE_S: Final = 2.0
+_WATCH_S: Final = 1.0
+
+
+class DoorError(UserError):
+    """The address can't be served: in use, not allowed, or open to others without a key."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("--model", default=DEFAULT_MODEL, help="name, GGUF file or Hugging Face folder (%(default)s)")
+    parser.add_argument("--load-format", choices=LOAD_FORMATS, default="auto", help="dummy: random weights of a preset")
+    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="see: tailtrace config --explain")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=int, default=8000, help="port to listen on, 0 for a free one (default: %(default)s)"
+    )
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the model runs")
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="folder of runs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--api-key",
+        metavar="KEY",
+        default=os.environ.get("TAILTRACE_API_KEY"),
+        help="key that clients must send (default: $TAILTRACE_API_KEY)",
+    )
+    parser.add_argument("--allow-open", action="store_true", help="listen beyond this machine without a key")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM: 0; 1 when the worker died or the run could not be sealed. Raises UserError."""
+    config = load_config(args.config)
+    check_door(args.host, args.api_key, args.allow_open)
+    with listen(args.host, args.port) as door:
+        source = open_model(args.model, args.load_format)
+        options = EngineOptions(source, args.model, config, args.runs, args.load_format, args.device)
+        return asyncio.run(_serve(options, door, args.api_key))
+
+
+def check_door(host: str, api_key: str | None, allow_open: bool) -> None:
+    """Raises DoorError where others could come in without a key."""
+    if api_key or allow_open or _is_loopback(host):
+        return
+    raise DoorError(
+        f"--host {host} can be reached from other machines: give --api-key KEY, or --allow-open if everybody may use it"
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises DoorError where the address is in use or can't be had."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OverflowError as error:
+        raise DoorError(f"--port {port} is no port; ports go up to 65535") from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise DoorError(
+                f"port {port} of {host} is in use: stop who uses it, or choose another with --port"
+            ) from error
+        raise DoorError(f"can't listen on {host} port {port}: {error.strerror}") from error
+
+
+class StopSignals:
+    """Counts SIGINT, SIGTERM and SIGHUP: the first asks to finish, the second to stop at once."""
+
+    def __init__(self) -> None:
+        self.first = asyncio.Event()
+        self.second = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._press)
+
+    def _press(self) -> None:
+        (self.second if self.first.is_set() else self.first).set()
+
+
+async def _serve(options: EngineOptions, door: socket.socket, api_key: str | None) -> int:
+    signals = StopSignals()
+    engine = Engine(options)
+    runner = await open_door(engine, door, api_key)
+    try:
+        if not await _load(engine, signals):
+            return 0
+        _say(f"serving {options.source.spec.name} at {_url(door)}   (Ctrl-C finishes what runs, then seals the run)")
+        _say(f"recording to {engine.run}" if engine.run else "recording nothing: [record] enabled = false")
+        await _until_stopped(engine, signals)
+        await drain(engine, runner, signals.second)
+    finally:
+        await runner.cleanup()
+    return await _close(engine)
+
+
+async def open_door(engine: Engine, door: socket.socket, api_key: str | None) -> web.AppRunner:
+    """Answer on a listening socket from now on; until the model is loaded with 503. End it with `cleanup`."""
+    source = engine.options.source
+    api = Api(engine.gateway, source.tokenizer, source.spec.name, source.spec.vocab)
+    app = build_app(api, api_key, engine.options.config.server.max_body_bytes)
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_LAST_WORDS_S)
+    await runner.setup()
+    await web.SockSite(runner, door).start()
+    return runner
+
+
+async def drain(engine: Engine, runner: web.AppRunner, now: asyncio.Event) -> None:
+    """Take no new requests and let those that run finish; cut them off after `drain_timeout_s` or once `now` is set."""
+    gateway, settled = engine.gateway, engine.ledger.settled
+    gateway.closed_because = "the server is stopping"
+    for site in list(runner.sites):
+        await site.stop()
+    await first_of(settled, now, timeout_s=engine.options.config.server.drain_timeout_s)
+    if not settled.is_set():
+        gateway.cut_off("the server stopped before this request was finished")
+    await runner.cleanup()
+    await first_of(settled, timeout_s=_LAST_WORDS_S)
+
+
+async def _load(engine: Engine, signals: StopSignals) -> bool:
+    """Wait for the worker's model. False when a signal came first; an engine that does not start leaves no run."""
+    loading = asyncio.ensure_future(engine.start())
+    narrating = asyncio.ensure_future(_narrate(engine.options.model))
+    stopping = asyncio.ensure_future(signals.first.wait())
+    try:
+        await asyncio.wait([loading, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            _say("stopped before the model was loaded")
+            return False
+        ready = await loading
+        _say(f"loaded in {ready.load_s:.1f} s on {ready.device}, {ready.dtype}, {ready.kv_blocks} KV blocks")
+    finally:
+        for task in (narrating, stopping, loading):
+            task.cancel()
+        if engine.gateway.ready is None:
+            await engine.discard()
+    gc.collect()
+    gc.freeze()  # what is alive now lives as long as the process: full collections need not walk it
+    return True
+
+
+async def _narrate(model: str) -> None:
+    started = time.monotonic()
+    _say(f"loading {model} ...")
+    while True:
+        await asyncio.sleep(_NARRATE_S)
+        _say(f"still loading ({time.monotonic() - started:.0f} s)")
+
+
+async def _until_stopped(engine: Engine, signals: StopSignals) -> None:
+    """Serving never waits for the recorder, but a recorder that has died is replaced: rings hold only seconds."""
+    while not (signals.first.is_set() or engine.lost.is_set()):
+        await first_of(signals.first, engine.lost, timeout_s=_WATCH_S)
+        if engine.recorder and engine.recorder.has_died():
+            _say("the recorder process has died; starting another")
+            engine.recorder.restart()
+
+
+async def _close(engine: Engine) -> int:
+    died = engine.lost.is_set()
+    sealed = await engine.leave()
+    if died:
+        _say(f"tailtrace: {await engine.obituary()}")
+    if engine.run:
+        what = "the run is sealed" if sealed else "the run could not be sealed, but can be read"
+        _say(f"{what}; look at it with: tailtrace open {engine.run}")
+    return 1 if died or not sealed else 0
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _url(door: socket.socket) -> str:
+    host, port = door.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201

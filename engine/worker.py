@@ -1,0 +1,179 @@
+"""A worker process: loads the model, tells that it is ready, and does nothing but serve until the front end is gone.
+
+Started by the front end as `python -m engine.worker --fd N ...`, N being its end of the link.
+"""
+
+import argparse
+import gc
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from engine.config import Config
+from engine.core import Executor, Scheduler
+from engine.ledger import WORKER_TABLES, Ledger, NoLedger, RunLedger
+from engine.link import LinkClosedError, WorkerLink
+from engine.loop import Loop
+from engine.messages import Failed, Ready
+from engine.recording import open_producer
+from engine.scheduling import make_scheduler
+from recorder.errors import UserError
+from recorder.producer import Producer
+
+_DTYPES: Final = {"auto": "auto", "bfloat16": "bf16", "float32": "fp32"}
+
+
+class MonotonicClock:
+    """The real clock of the loop."""
+
+    def now(self) -> int:
+        """CLOCK_MONOTONIC, which all processes of a host share."""
+        return time.monotonic_ns()
+
+    def charge(self, ns: int) -> None:
+        """Real work has taken its time already."""
+
+    def wait_until(self, t: int) -> None:
+        """Sleep until `t`."""
+        time.sleep(max(0, t - self.now()) / 1e9)
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """What the front end tells a worker on its command line."""
+
+    fd: int
+    number: int
+    model: str
+    load_format: str
+    device: str
+    config: Config
+    run: Path | None
+
+    @classmethod
+    def parse(cls, arguments: Sequence[str] | None = None) -> "WorkerOptions":
+        """Read the command line that `arguments` wrote."""
+        parser = argparse.ArgumentParser(prog="python -m engine.worker", description=__doc__)
+        parser.add_argument("--fd", type=int, required=True)
+        parser.add_argument("--number", type=int, default=0)
+        parser.add_argument("--model", required=True)
+        parser.add_argument("--load-format", default="auto")
+        parser.add_argument("--device", default="auto")
+        parser.add_argument("--config", default=Config(), type=lambda text: msgspec.json.decode(text, type=Config))
+        parser.add_argument("--run", type=Path)
+        return cls(**vars(parser.parse_args(arguments)))
+
+    def arguments(self) -> list[str]:
+        """The command line that `parse` reads back."""
+        line = [f"--fd={self.fd}", f"--number={self.number}", f"--model={self.model}"]
+        line += [f"--load-format={self.load_format}", f"--device={self.device}"]
+        line += [f"--config={msgspec.json.encode(self.config).decode()}"]
+        return line + ([f"--run={self.run}"] if self.run else [])
+
+
+@dataclass
+class Parts:
+    """What a worker's loop is made of, ready to run."""
+
+    scheduler: Scheduler
+    executor: Executor
+    ledger: Ledger
+    producer: Producer
+    ready: Ready
+
+
+def main(options: WorkerOptions | None = None) -> int:
+    """The process: 0 when the front end let it go or is gone, 1 when it failed and has said so."""
+    options = options or WorkerOptions.parse()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # they go to the whole group; the front end decides when to leave
+    link = WorkerLink(socket.socket(fileno=options.fd))
+    try:
+        serve(link, assemble(options))
+    except LinkClosedError:
+        return 0
+    except UserError as error:
+        _tell(link, str(error))
+        return 1
+    except Exception as error:
+        _tell(link, f"{type(error).__name__}: {error}")
+        raise
+    return 0
+
+
+def assemble(options: WorkerOptions) -> Parts:
+    """Load the model, warm it up, and build all that the loop needs. Raises UserError."""
+    started = time.monotonic()
+    from engine.model.loader import load_model  # torch takes seconds to import: errors in the options come first
+
+    config = options.config
+    model = load_model(
+        options.model,
+        options.load_format,
+        device=options.device,
+        dtype=_DTYPES[config.engine.dtype],
+        num_blocks=config.kv.num_blocks or None,
+        memory_mb=config.kv.memory_mb or None,
+        block_size=config.kv.block_size,
+        threads=config.engine.torch_threads or None,
+        seed=config.engine.seed,
+    )
+    executor = model.executor()
+    executor.warm_up()
+    longest = min(config.engine.max_model_len or model.max_model_len, model.max_model_len)
+    producer = open_producer(options.run, f"worker{options.number}", WORKER_TABLES, config.record.ring_mb)
+    return Parts(
+        scheduler=make_scheduler(config, model.num_blocks, longest),
+        executor=executor,
+        ledger=RunLedger(options.number, producer) if options.run else NoLedger(),
+        producer=producer,
+        ready=Ready(
+            worker=options.number,
+            device=str(model.info["device"]),
+            dtype=str(model.info["dtype"]),
+            kv_blocks=model.num_blocks,
+            block_size=model.block_size,
+            max_model_len=longest,
+            load_s=round(time.monotonic() - started, 3),
+        ),
+    )
+
+
+def serve(link: WorkerLink, parts: Parts) -> None:
+    """Run the loop until it is drained. Raises LinkClosedError when the front end has gone."""
+    loop = Loop(
+        parts.ready.worker,
+        scheduler=parts.scheduler,
+        executor=parts.executor,
+        clock=MonotonicClock(),
+        inbox=link,
+        outbox=link,
+        ledger=parts.ledger,
+    )
+    gc.collect()
+    gc.freeze()  # the model's objects live as long as the process: a full collection need not walk them
+    link.send(parts.ready)
+    try:
+        loop.run()
+    finally:
+        parts.producer.close()
+    link.close()
+
+
+def _tell(link: WorkerLink, words: str) -> None:
+    try:
+        link.send(Failed(words))
+        link.close()
+    except LinkClosedError:
+        print(f"tailtrace worker: {words}", file=sys.stderr)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())
