@@ -40,7 +40,6 @@ _PLAIN = replace(PRESETS["head-of-line"], policy="continuous", focus=())
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments; values stay text until `run`, so that decimals stay exact."""
-    parser.description = "Replay sixteen requests on a toy machine, tick by tick, in exact arithmetic."
     parser.add_argument("--policy", metavar="P", help=f"{', '.join(Policy)} (default {_PLAIN.policy})")
     parser.add_argument("--rate", metavar="L", help=f"arrivals per second; stretches the trace (default {_PLAIN.rate})")
     parser.add_argument(
