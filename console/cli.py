@@ -42,6 +42,8 @@ COMMANDS: Final = (
     Command("request", "print the life of one request of a run", "console.commands.request"),
     Command("query", "ask a run in SQL", "console.commands.query"),
     Command("check", "check that a run's ledger adds up", "console.commands.check"),
+    Command("ledger", "replay the toy ledger under a policy, in exact arithmetic", "engine.toy.command"),
+    Command("capacity", "work out GPUs and cost from model, hardware and traffic", "engine.capacity.command"),
 )
 
 _OWN_PACKAGES: Final = ("console", "engine", "recorder")
