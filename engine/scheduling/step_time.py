@@ -12,8 +12,10 @@ _FORGETTING = 0.995
 """Weight of the past at every new step: about the last 200 steps count."""
 _ENOUGH = 3
 """Steps seen for each coefficient before a prediction is given."""
-_LOOSE = 1e6
-"""Variance of the coefficients at the start: as good as unknown."""
+_INERTIA = 1e-4
+"""Weight of the coefficients as they are, beside the steps seen: holds those that no recent step informs."""
+_LEVERAGE = 1.0
+"""A step is unlike all seen before where its leverage is larger: one like it, seen once, would have this much."""
 
 Vector = npt.NDArray[np.float64]
 
@@ -27,7 +29,7 @@ class Prediction:
 
 
 class StepTimeModel:
-    """Two recursive least squares fits: one over all steps, one over pure decode steps alone.
+    """Two least squares fits with forgetting: one over all steps, one over pure decode steps alone.
 
     The second keeps what a decode costs by itself free of what prefills cost beside it.
     """
@@ -67,31 +69,36 @@ def _features(plan: StepPlan) -> Vector:
 
 
 class _Fit:
-    """Recursive least squares with forgetting; times inside are in ms."""
+    """Least squares over an exponential window, kept as its normal equations; times inside are in ms.
+
+    The textbook recursion on the covariance winds up in directions that no step excites; this form does not.
+    """
 
     def __init__(self, size: int) -> None:
-        self._beta = np.zeros(size)
-        self._covariance = np.eye(size) * _LOOSE
+        self._beta: Vector = np.zeros(size)
+        self._gram: Vector = np.zeros((size, size))
+        self._moment: Vector = np.zeros(size)
+        self._inertia = np.eye(size) * _INERTIA
         self._seen = 0
 
     def predict(self, features: Vector) -> int | None:
-        """In ns; None before enough was seen, or where the line runs below zero."""
-        if self._seen < _ENOUGH * len(self._beta):
+        """In ns; None before enough was seen, for a step unlike any seen, or where the line runs below zero."""
+        if self._seen < _ENOUGH * len(self._beta) or self._leverage(features) > _LEVERAGE:
             return None
         predicted = round(float(features @ self._beta) * 1e6)
         return predicted if predicted > 0 else None
 
     def observe(self, features: Vector, took_ns: int) -> None:
-        error = took_ns / 1e6 - float(features @ self._beta)
         expected = self.predict(features)
-        if expected is not None:
-            # A stall of the host is no property of the step: it may count as twice the prediction, no more.
-            error = min(error, expected / 1e6)
-        gain = self._covariance @ features
-        gain /= _FORGETTING + float(features @ gain)
-        self._beta += gain * error
-        covariance = (self._covariance - np.outer(gain, features @ self._covariance)) / _FORGETTING
-        # Directions that no step excites would grow without bound; a variance past the start's means nothing.
-        scale = min(1.0, _LOOSE / float(np.max(np.diag(covariance))))
-        self._covariance = (covariance + covariance.T) * (scale / 2)
+        # A stall of the host is no property of the step: it may count as twice the prediction, no more.
+        took_ms = (took_ns if expected is None else min(took_ns, 2 * expected)) / 1e6
+        self._gram = _FORGETTING * self._gram + np.outer(features, features)
+        self._moment = _FORGETTING * self._moment + features * took_ms
+        self._beta = self._solve(self._moment + _INERTIA * self._beta)
         self._seen += 1
+
+    def _leverage(self, features: Vector) -> float:
+        return float(features @ self._solve(features))
+
+    def _solve(self, right: Vector) -> Vector:
+        return np.asarray(np.linalg.solve(self._gram + self._inertia, right), np.float64)
