@@ -4,7 +4,6 @@ Every question goes through here, from screens and from the command line alike. 
 copy of the sealed parts, reads no file outside the run and never writes one.
 """
 
-import glob
 import os
 import re
 import tempfile
@@ -234,8 +233,8 @@ def _store(cursor: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None
 
 
 def _parquet(files: Iterable[Path]) -> str:
-    """A scan of exactly these files. Their names are no patterns, nor are `a=b` folders above them columns."""
-    names = ", ".join(_quoted(glob.escape(str(file.resolve()))) for file in files)
+    """A scan of exactly these files; folders above them that are named `a=b` are no columns."""
+    names = ", ".join(_quoted(str(file.resolve())) for file in files)
     return f"read_parquet([{names}], hive_partitioning = false)"
 
 

@@ -1,9 +1,7 @@
-"""Numbers about samples: exact percentiles, and how sure a paired difference is. Pure; nothing is drawn unseeded."""
+"""How sure a paired difference is. Pure; nothing is drawn unseeded. Percentiles are SQL: `percentiles.sql`."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -12,14 +10,6 @@ import numpy.typing as npt
 _RESAMPLES: Final = 10_000
 _CONFIDENCE: Final = 0.95
 _SEED: Final = 20_260_101
-
-
-def nearest_rank(ordered: Sequence[float], quantile: Fraction | float) -> float | None:
-    """The value at position ceil(quantile * n) of ascending values (SPEC E4); None of none."""
-    if not ordered:
-        return None
-    rank = math.ceil(Fraction(str(quantile)) * len(ordered))
-    return ordered[max(rank, 1) - 1]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from console.widgets.ink import Line, clean, crop, fit, rule, signed_bar
 
 _LABEL: Final = 20
 _NUMBER: Final = 11
+_PAIRED: Final = 10
 _MS: Final = 1e6
 _MAX_SETTINGS: Final = 20
 _VALUE: Final = 24
@@ -114,7 +115,7 @@ def _paired(comparison: Comparison, width: int) -> Iterator[Line]:
     yield from wrapped(_unpaired(paired), width)
     if not paired["pairs"]:
         return
-    heads = "".join(f"{name:>{_NUMBER}}" for name in ("median", "low", "high", "faster", "slower", "same"))
+    heads = "".join(f"{name:>{_PAIRED}}" for name in ("median", "low", "high", "faster", "slower", "same"))
     yield [(f"{'ms, B - A':<{_LABEL}}{heads}", "muted")]
     for measure in REPORTED:
         yield _change(Look(" ", "text"), measure.title, paired[f"{measure.name}_ms"], 1.0)
@@ -141,12 +142,12 @@ def _change(look: Look, label: str, change: Mapping[str, Any], unit: float) -> L
     values = [None if change[key] is None else change[key] / unit for key in ("median", "low", "high")]
     changed = round(values[0] or 0.0, 1)
     style = "text" if not changed else "good" if changed < 0 else "bad"
-    counts = "".join(f"{change[key]:>{_NUMBER},}" for key in ("faster", "slower", "same"))
+    counts = "".join(f"{change[key]:>{_PAIRED},}" for key in ("faster", "slower", "same"))
     return [
         (f"{look.glyph} ", look.style),
         (fit(clean(label), _LABEL - 2), "text"),
-        (_signed(values[0]), style),
-        ("".join(_signed(value) for value in values[1:]), "muted"),
+        (_signed(values[0], width=_PAIRED), style),
+        ("".join(_signed(value, width=_PAIRED) for value in values[1:]), "muted"),
         (counts, "text"),
     ]
 
@@ -195,8 +196,8 @@ def _row(
     return [*line, (" ", "text"), *signed_bar(share, room, better, worse)] if room > 4 else line
 
 
-def _signed(value: float | None, digits: int = 1) -> str:
-    return f"{'-' if value is None else f'{value:+,.{digits}f}':>{_NUMBER}}"
+def _signed(value: float | None, digits: int = 1, width: int = _NUMBER) -> str:
+    return ("-" if value is None else f"{value:+,.{digits}f}").rjust(width)
 
 
 def _mean(report: Report, total: float) -> float | None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from recorder.producer import PartProducer
 from recorder.run import ClockAnchor, RunInfo, create_run, finish
 from recorder.schema import TABLES
@@ -201,3 +203,38 @@ def _account(t_ms: int, producer: str, table: str, events: int, lost: int, appen
         "append_ns": append_ns,
         "durable": t_ms * MS,
     }
+
+
+CAUSES = (
+    (1, "INGRESS", "INGRESS", 1, True, None),
+    (1, "UNNAMED", "UNNAMED", 1, True, None),
+    (1, "HOST_SCHED", "HOST_SCHED", 3, True, None),
+    (1, "PREFILL", "PREFILL", 10, True, None),
+    (1, "DECODE", "DECODE", 5, True, None),
+    (1, "STALLED_BY_PREFILL", "STALLED_BY_PREFILL", 4, False, 2),
+    (1, "RETURN", "RETURN", 3, True, None),
+    (2, "INGRESS", "INGRESS", 1, True, None),
+    (2, "QUEUE/SEQ_SLOTS", "SEQ_SLOTS", 12, True, 1),
+    (2, "QUEUE/BEHIND_FIFO", "KV_BLOCKS", 8, True, 1),
+    (2, "QUEUE/BEHIND_FIFO", "KV_BLOCKS", 2, True, 7),
+    (2, "PREFILL", "PREFILL", 10, True, None),
+    (2, "RETURN", "RETURN", 2, True, None),
+    (5, "INGRESS", "INGRESS", 14, True, None),
+)
+"""rid, cause, root, ms, measured, culprit: what some attribution could say of `golden_rows`, sums included."""
+
+
+def fixed_causes() -> pa.Table:
+    """`CAUSES` as `recorder.attribution.attribute` gives them, so that goldens don't move when attribution learns."""
+    rids, causes, roots, ms, measured, culprits = zip(*CAUSES, strict=True)
+    return pa.table(
+        {
+            "rid": pa.array(rids, pa.int64()),
+            "attempt": pa.array([1] * len(rids), pa.int64()),
+            "cause": pa.array(causes).dictionary_encode(),
+            "root": pa.array(roots).dictionary_encode(),
+            "ns": pa.array([value * MS for value in ms], pa.int64()),
+            "measured": pa.array(measured),
+            "culprit": pa.array(culprits, pa.int64()),
+        }
+    )

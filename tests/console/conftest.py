@@ -1,0 +1,23 @@
+"""What several tests of the console start from: the golden run and a session on it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from console.session import Session
+from tests.console.runs import fixed_causes, golden_rows, write_run
+
+
+@pytest.fixture
+def golden_run(tmp_path: Path) -> Path:
+    """The folder of the golden run."""
+    return write_run(tmp_path, golden_rows())
+
+
+@pytest.fixture
+def golden(golden_run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A session on the golden run, with causes of fixed numbers."""
+    monkeypatch.setattr("recorder.attribution.attribute", lambda tables: fixed_causes())
+    with Session(golden_run) as session:
+        yield session
