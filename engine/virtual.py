@@ -70,28 +70,34 @@ class LinearCost:
 
 
 class VirtualExecutor:
-    """Charges each step's cost to the clock. It alone knows how long outputs really are: `lengths` by rid."""
+    """Charges each step's cost to the clock. It alone knows where the model itself would stop: `lengths` by rid.
+
+    A request without a length goes on until its `max_tokens`.
+    """
 
     def __init__(self, clock: VirtualClock, cost: Cost, lengths: Mapping[int, int]) -> None:
         self._clock = clock
         self._cost = cost
-        self._left = dict(lengths)
+        self._lengths = lengths
+        self._given: dict[int, int] = {}
 
     def start(self, rid: int, prompt: Sequence[int], sampling: Sampling) -> None:
-        """Nothing to learn: lengths are known by rid."""
+        """Begin to count its output."""
+        self._given[rid] = 0
 
     def execute(self, plan: StepPlan) -> StepResult:
-        """Let the step's cost pass; the token of each sampling slice is its place in the output, counted down."""
+        """Let the step's cost pass; the token of each sampling slice is its place in the output, from 1."""
         cost = self._cost(plan)
         self._clock.charge(cost)
         return StepResult(tuple(self._sample(part.rid) for part in plan.slices if part.samples), cost)
 
     def release(self, rid: int) -> None:
-        """Nothing is held."""
+        """Forget it."""
+        del self._given[rid]
 
     def _sample(self, rid: int) -> Sampled:
-        self._left[rid] -= 1
-        return Sampled(rid, self._left[rid], stop=not self._left[rid])
+        self._given[rid] += 1
+        return Sampled(rid, self._given[rid], stop=self._given[rid] == self._lengths.get(rid))
 
 
 class VirtualInbox:
@@ -195,7 +201,7 @@ def _serve(
 ) -> list[Outcome]:
     clock = VirtualClock()
     front = VirtualFrontEnd(arrivals, delays, producer)
-    lengths = {rid: arrival.length for rid, arrival in enumerate(arrivals, 1)}
+    lengths = {rid: a.output_tokens for rid, a in enumerate(arrivals, 1) if a.output_tokens is not None}
     Loop(
         0,
         scheduler=HostTime(scheduler, clock, delays),

@@ -13,7 +13,7 @@ FRONT_TABLES = ("requests", "spans", "deliveries")
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """One request of a workload; times in ns. `output_tokens` is its true length (None: all of `max_tokens`)."""
+    """One request of a workload; times in ns. `output_tokens` is where the model would stop (None: nowhere)."""
 
     arrival: int
     prompt_tokens: int
@@ -24,11 +24,6 @@ class Arrival:
     tenant: str = ""
     cancel_at: int | None = None
     """When its client goes away."""
-
-    @property
-    def length(self) -> int:
-        """Tokens after which the model itself would stop."""
-        return self.max_tokens if self.output_tokens is None else self.output_tokens
 
 
 @dataclass(frozen=True, kw_only=True)

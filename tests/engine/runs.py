@@ -11,7 +11,7 @@ from engine.virtual_front import Arrival, Outcome
 MS = 1_000_000
 
 
-def mixed_arrivals(seed: int, n: int, rate_per_s: float = 2.5, cancelled: float = 0.05) -> list[Arrival]:
+def mixed_arrivals(seed: int, n: int, rate_per_s: float = 3.5, cancelled: float = 0.05) -> list[Arrival]:
     """Long prompts among short chats, Poisson arrivals; a few clients go away, and one request can never fit."""
     choose = random.Random(seed)
     t, arrivals = 0, []
@@ -39,11 +39,11 @@ def mixed_arrivals(seed: int, n: int, rate_per_s: float = 2.5, cancelled: float 
 
 
 def make_demo_run(
-    path: Path, policy: Policy = "continuous", seed: int = 0, n: int = 60, num_blocks: int = 90
+    path: Path, policy: Policy = "continuous", seed: int = 0, n: int = 60, num_blocks: int = 80
 ) -> list[Outcome]:
     """Write the run folder `path` (must not exist). The same seed and n give the same arrivals under every policy.
 
-    90 blocks of 16 tokens are tight enough that the continuous policy preempts; steps are noisy, now and then one
+    80 blocks of 16 tokens are tight enough that the continuous policy preempts; steps are noisy, now and then one
     stalls.
     """
     config = Config(scheduler=SchedulerConfig(policy=policy, max_batch_size=4, max_queue_delay_ms=200.0))
