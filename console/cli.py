@@ -32,7 +32,7 @@ class Command:
 
 
 COMMANDS: Final = (
-    Command("demo", "record one workload under two schedulers and compare them", "engine.demo", "engine"),
+    Command("demo", "record one workload under two schedulers and compare them", "console.commands.demo", "engine"),
     Command("serve", "serve a model over HTTP and record every step", "engine.serve", "engine"),
     Command("load", "send a workload to a server, open loop", "engine.load.command", "engine"),
     Command("config", "explain the engine's configuration, or check a file", "engine.config_command", "engine"),
