@@ -125,7 +125,10 @@ def assemble(options: WorkerOptions) -> Parts:
         threads=config.engine.torch_threads or None,
         seed=config.engine.seed,
     )
-    executor = model.executor()
+    try:
+        executor = model.executor()
+    except (RuntimeError, MemoryError) as error:
+        raise UserError(f"{model.num_blocks} KV blocks do not fit in memory; set [kv] memory_mb ({error})") from error
     executor.warm_up()
     longest = min(config.engine.max_model_len or model.max_model_len, model.max_model_len)
     producer = open_producer(options.run, f"worker{options.number}", WORKER_TABLES, config.record.ring_mb)

@@ -125,7 +125,8 @@ class Gateway:
         asked, limit = attempt.submission, self.context()
         if len(asked.prompt) + asked.max_tokens <= limit:
             return
-        failure = context_exceeded(len(asked.prompt), asked.max_tokens, limit, asked.prompt_field)
+        field = "max_tokens" if len(asked.prompt) < limit else asked.prompt_field
+        failure = context_exceeded(len(asked.prompt), asked.max_tokens, limit, field)
         self._ledger.refused(attempt, failure.message, failure.status)
         raise failure
 

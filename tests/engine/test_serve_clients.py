@@ -1,0 +1,103 @@
+"""Clients that leave, clients that do not read, and clients without a key."""
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine import raw_http
+from tests.engine.served import Served, serving, until
+
+LONG = {"prompt": "x", "max_tokens": 2000, "stream": True, "ignore_eos": True}
+SHORT = {"prompt": "x", "max_tokens": 3}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_leaves_frees_its_work(server: Served, stream: bool) -> None:
+    request_id = f"leaves-{stream}"
+    sock = raw_http.post(server.address, {**LONG, "stream": stream}, request_id)
+    until("it runs", lambda: any(e["kind"] == "first_token" for e in _events(server, request_id)))
+    sock.close()
+    row = server.await_status(request_id, ["cancelled"])
+    assert row["reason"] == "the client went away"
+    assert row["returned"] is None
+    assert int(str(row["output_tokens"])) < 2000
+    (event,) = [e for e in _events(server, request_id) if e["kind"] == "cancelled"]
+    assert int(str(event["freed_blocks"])) > 0
+
+
+def _events(server: Served, request_id: str) -> list[dict[str, object]]:
+    rids = {row["rid"] for row in server.rows("requests") if row["request_id"] == request_id}
+    return [event for event in server.rows("events") if event["rid"] in rids]
+
+
+def test_a_client_that_does_not_read_holds_up_nobody_and_loses_nothing(server: Served) -> None:
+    request_id = "slow-" + "x" * 4000  # comes back in every chunk, so that no socket buffer takes the whole answer
+    slow = raw_http.post(server.address, LONG, request_id, receive_buffer=4096)
+    (rid,) = _wait_for_rid(server, "slow-")
+    until("the worker is done with it", lambda: _has_event(server, rid, "finished"))
+    quick = raw_http.read_all(raw_http.post(server.address, SHORT, "quick"))
+    assert b'"finish_reason":"length"' in quick
+    server.await_status("quick", ["ok"])
+    assert [row["status"] for row in server.rows("requests") if row["rid"] == rid] == ["open"]
+
+    answer = raw_http.read_all(slow)
+    assert answer.count(b'"finish_reason":"length"') == 1
+    assert b"data: [DONE]" in answer
+    until("it has ended", lambda: [r["status"] for r in server.rows("requests") if r["rid"] == rid] == ["ok"])
+    steps = {row["step"] for row in server.rows("slices") if row["rid"] == rid}
+    assert answer.count(b'"finish_reason":null') < len(steps) - 1, "what piled up leaves together"
+    delivered = {row["step"]: row for row in server.rows("deliveries") if row["step"] in steps}
+    assert set(delivered) == steps
+    assert None in {row["t_written"] for row in delivered.values()}, "a row does not wait for a slow client forever"
+
+
+def _wait_for_rid(server: Served, prefix: str) -> list[int]:
+    found: list[int] = []
+
+    def look() -> bool:
+        found[:] = [int(str(r["rid"])) for r in server.rows("requests") if str(r["request_id"]).startswith(prefix)]
+        return bool(found)
+
+    until(f"{prefix} has arrived", look)
+    return found
+
+
+def _has_event(server: Served, rid: int, kind: str) -> bool:
+    return any(event["rid"] == rid and event["kind"] == kind for event in server.rows("events"))
+
+
+def test_a_broken_connection_before_the_body_is_whole_is_no_request(server: Served) -> None:
+    before = len(server.rows("requests"))
+    sock = raw_http.post(server.address, SHORT, "whole")
+    raw_http.read_all(sock)
+    half = raw_http.post(server.address, SHORT, "half")
+    half.close()
+    server.await_status("whole", ["ok"])
+    rows = server.rows("requests")
+    assert len(rows) <= before + 2
+    assert all(row["status"] in {"ok", "cancelled", "open"} for row in rows[before:])
+
+
+def test_a_key_is_asked_for_everywhere_but_at_health(tmp_path: Path) -> None:
+    with serving(tmp_path, "--api-key", "secret") as server:
+        assert urllib.request.urlopen(f"{server.url}/health").status == 200
+        for key, status in ((None, 401), ("wrong", 401), ("secret", 200)):
+            assert _status(f"{server.url}/v1/models", key) == status
+        assert "secret" not in (server.run / "run.json").read_text()
+
+
+def _status(url: str, key: str | None) -> int:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
+    try:
+        return int(urllib.request.urlopen(request).status)
+    except urllib.error.HTTPError as error:
+        return error.code
