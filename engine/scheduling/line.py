@@ -57,11 +57,13 @@ class WaitingLine:
         self._note_batch_wait(sequence)
 
     def ask_rule(self, now: int, running: int) -> tuple[Reason, int | None]:
-        """Why the front may not start, and when to ask again; NONE if it may. Whoever was let in is not asked about."""
+        """Why the front may not start, and when to ask again; NONE if it may.
+
+        The rule is not asked about those it has let in, nor about preempted ones, whom it let in before.
+        """
         if self._preempted or self._let_in:
             return Reason.NONE, None
-        unfinished = running + len(self._preempted)
-        verdict = self._rule(Queue(now, len(self._new), self._new[0].request.arrival, unfinished, self._fitting))
+        verdict = self._rule(Queue(now, len(self._new), self._new[0].request.arrival, running, self._fitting))
         self._let_in = verdict.start
         return (Reason.NONE, None) if verdict.start else (verdict.reason, verdict.wake_at)
 

@@ -24,17 +24,18 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The first `start` of the queue may start, as soon as slots, tokens and blocks allow. The rest waits for `reason`,
-    to be asked again at `wake_at` if nothing happens before.
+    """The first `start` of the queue may start, as soon as slots, tokens and blocks allow.
+
+    If nobody may, the head waits for `reason`, and the rule is asked again at `wake_at` if nothing happens before.
     """
 
-    start: int
+    start: int = 0
     reason: Reason = Reason.NONE
     wake_at: int | None = None
 
 
 StartRule = Callable[[Queue], Verdict]
-_BUSY = Verdict(0, Reason.WORKER_BUSY)
+_BUSY = Verdict(reason=Reason.WORKER_BUSY)
 
 
 def start_rule(config: SchedulerConfig) -> StartRule:
@@ -46,7 +47,7 @@ def start_rule(config: SchedulerConfig) -> StartRule:
 
 def immediate(queue: Queue) -> Verdict:
     """One request at a time: the next starts when the one before has finished (SPEC E3)."""
-    return _BUSY if queue.unfinished else Verdict(1, Reason.WORKER_BUSY)
+    return _BUSY if queue.unfinished else Verdict(1)
 
 
 def continuous(queue: Queue) -> Verdict:
@@ -66,7 +67,7 @@ def static(batch_size: int, max_delay_ns: int) -> StartRule:
             return _BUSY
         leaves_at = queue.oldest_arrival + max_delay_ns
         if queue.waiting < batch_size and queue.now < leaves_at:
-            return Verdict(0, Reason.BATCH_TIMER, leaves_at)
-        return Verdict(queue.fitting(batch_size), Reason.WORKER_BUSY)
+            return Verdict(reason=Reason.BATCH_TIMER, wake_at=leaves_at)
+        return Verdict(queue.fitting(batch_size))
 
     return rule

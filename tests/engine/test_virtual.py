@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from engine.config import Config, Policy, SchedulerConfig
 from engine.virtual import LinearCost, VirtualClock, VirtualInbox, fixed_time, simulate
 from engine.virtual_front import Arrival, Delays, Outcome
+from recorder.check import check
 from recorder.run import RunError, load_info, run_state
 from recorder.tables import open_tables
 from recorder.words import Status
@@ -112,6 +113,12 @@ def test_a_run_is_sealed_whole_and_virtual(runs: dict[str, Path], policy: str) -
     requests = tables.table("requests").to_pylist()
     assert [row["rid"] for row in requests] == list(range(1, 61))
     assert {row["status"] for row in requests} <= {"ok", "rejected", "cancelled"}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_run_passes_every_check(runs: dict[str, Path], policy: str) -> None:
+    failed = [(made.name, made.detail) for made in check(open_tables(runs[policy])) if not made.ok]
+    assert failed == []
 
 
 @pytest.mark.parametrize("policy", POLICIES)
