@@ -30,6 +30,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.rows: dict[str, list[Row]] = {name: [] for name in TABLES}
+        self.info = RunInfo(run_id="made", state="sealed")
         self.damages: list[Damage] = []
         self.drops: dict[tuple[str, str], int] = {}
 

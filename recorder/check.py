@@ -1,0 +1,110 @@
+"""Checks: does the ledger of a run add up? Redundant columns are compared, as sums alone miss lost rows (DESIGN 5)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import duckdb
+import pyarrow as pa
+
+from recorder.attribution import Tables, attribute
+from recorder.check_rules import ATTEMPTS_END_ONCE, CAUSES_SUM, PREPARED, RULES, Rule
+from recorder.run import RunInfo
+from recorder.schema import TABLES
+from recorder.tables import Damage
+
+MOST_ROWS: Final = 20
+"""Offending rows that a check shows; its detail counts them all."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What one check found. `rows` are the first rows that break its rule."""
+
+    name: str
+    ok: bool
+    detail: str
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+class CheckedTables(Tables, Protocol):
+    """What checks ask of a run (`recorder.tables.RunTables`)."""
+
+    @property
+    def info(self) -> RunInfo:
+        """Its `run.json`."""
+        ...
+
+    @property
+    def damages(self) -> Sequence[Damage]:
+        """Files that can't be trusted."""
+        ...
+
+    @property
+    def drops(self) -> Mapping[tuple[str, str], int]:
+        """(producer, table) -> records dropped."""
+        ...
+
+
+def check(tables: CheckedTables) -> list[Check]:
+    """All checks of a run, also of one that was killed: they apply to what is complete, and open attempts are told."""
+    with duckdb.connect(":memory:", config={"threads": 2}) as db:
+        for name in TABLES:
+            db.register(name, tables.table(name))
+        db.register("causes", attribute(tables))
+        db.execute(PREPARED.replace("$sealed", str(tables.info.state == "sealed")))
+        found = [_apply(db, rule) for rule in RULES]
+    return [_files_intact(tables.damages), _nothing_dropped(tables.drops), *found]
+
+
+def _apply(db: duckdb.DuckDBPyConnection, rule: Rule) -> Check:
+    broken = db.sql(rule.broken).to_arrow_table()
+    detail = f"{_count(db, rule.counted):,} {rule.noun}"
+    if rule in _REMARKS:
+        detail += _remark(db, _REMARKS[rule])
+    if broken.num_rows:
+        detail = f"{broken.num_rows:,} rows break it, of {detail}"
+    return Check(rule.name, not broken.num_rows, detail, _shown(broken))
+
+
+def _count(db: duckdb.DuckDBPyConnection, table: str) -> int:
+    (count,) = db.table(table).count("*").fetchall()[0]
+    return int(count)
+
+
+_REMARKS: Final = {
+    ATTEMPTS_END_ONCE: "SELECT string_agg(', ' || n || ' ' || status, '' ORDER BY n DESC, status) "
+    "FROM (SELECT status::VARCHAR AS status, count(*) AS n FROM requests GROUP BY ALL)",
+    CAUSES_SUM: "SELECT ', ' || round(100 - 100 * coalesce(sum(ns) FILTER (cause = 'UNNAMED'), 0) / sum(ns), 3) || "
+    "' % of the time of answered ones is named' "
+    "FROM causes SEMI JOIN (FROM requests WHERE status = 'ok') USING (rid, attempt)",
+}
+"""What else the detail of a check has to tell."""
+
+
+def _remark(db: duckdb.DuckDBPyConnection, sql: str) -> str:
+    (text,) = db.sql(sql).fetchall()[0]
+    return text or ""
+
+
+def _shown(broken: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = broken.slice(0, MOST_ROWS).to_pylist()
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def _files_intact(damages: Sequence[Damage]) -> Check:
+    rows = [{"file": damage.file, "what": damage.what} for damage in damages[:MOST_ROWS]]
+    detail = f"{len(damages):,} damaged, their rows may be missing below" if damages else "no damage found"
+    return Check("files intact", not damages, detail, rows)
+
+
+def _nothing_dropped(drops: Mapping[tuple[str, str], int]) -> Check:
+    rows = [
+        {"producer": producer, "table": table, "drops": count}
+        for (producer, table), count in sorted(drops.items())
+        if count
+    ]
+    total = sum(drops.values())
+    told = ", ".join(f"{row['drops']:,} of {row['producer']}.{row['table']}" for row in rows)
+    detail = f"{total:,} records dropped: {told}" if total else f"no record dropped in {len(drops):,} rings"
+    return Check("nothing dropped", not total, detail, rows[:MOST_ROWS])
