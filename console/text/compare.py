@@ -1,6 +1,6 @@
 """The comparison of two runs as lines: A beside B, the change, and the same requests paired."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from console.compare import Comparison
@@ -21,10 +21,12 @@ _VALUE: Final = 24
 
 def compare_lines(comparison: Comparison, width: int) -> list[Line]:
     """The whole comparison, at most `width` cells wide."""
-    lines: list[Line] = []
-    for block in (_heads, _settings, _states, _latency, _phases, _causes, _rates, _paired):
-        lines += [crop(line, width) for line in block(comparison, width)]
-    return lines
+    return [line for name in BLOCKS for line in block_lines(name, comparison, width)]
+
+
+def block_lines(name: str, comparison: Comparison, width: int) -> list[Line]:
+    """One block of the comparison (a key of `BLOCKS`), for whoever lays them out otherwise: the console's screen."""
+    return [crop(line, width) for line in BLOCKS[name](comparison, width)]
 
 
 def _heads(comparison: Comparison, width: int) -> Iterator[Line]:
@@ -216,3 +218,16 @@ def _closure(report: Report) -> str:
 
 def _setting(value: object) -> str:
     return "not set" if value is None else str(value)
+
+
+BLOCKS: Final[dict[str, Callable[[Comparison, int], Iterator[Line]]]] = {
+    "heads": _heads,
+    "settings": _settings,
+    "states": _states,
+    "latency": _latency,
+    "phases": _phases,
+    "causes": _causes,
+    "rates": _rates,
+    "paired": _paired,
+}
+"""The blocks of a comparison by name, in the order of the page."""

@@ -23,7 +23,12 @@ def report_lines(report: Report, width: int) -> list[Line]:
 
 def block_lines(name: str, report: Report, width: int) -> list[Line]:
     """One block of the report (a key of `BLOCKS`), for whoever lays them out otherwise: the console's overview."""
-    return [crop(line, width) for line in BLOCKS[name](report, width)]
+    return [crop(_without_end(line), width) for line in BLOCKS[name](report, width)]
+
+
+def _without_end(line: Line) -> Line:
+    """The line without blanks at its end: only what can be seen may be cut off visibly."""
+    return [*line[:-1], (line[-1][0].rstrip(), line[-1][1])] if line else line
 
 
 def describe_setup(setup: dict[str, Any]) -> str:
