@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -89,25 +89,6 @@ class Parts:
     ready: Ready
 
 
-def main(options: WorkerOptions | None = None) -> int:
-    """The process: 0 when the front end let it go or is gone, 1 when it failed and has said so."""
-    options = options or WorkerOptions.parse()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # they go to the whole group; the front end decides when to leave
-    link = WorkerLink(socket.socket(fileno=options.fd))
-    try:
-        serve(link, assemble(options))
-    except LinkClosedError:
-        return 0
-    except UserError as error:
-        _tell(link, str(error))
-        return 1
-    except Exception as error:
-        _tell(link, f"{type(error).__name__}: {error}")
-        raise
-    return 0
-
-
 def assemble(options: WorkerOptions) -> Parts:
     """Load the model, warm it up, and build all that the loop needs. Raises UserError."""
     started = time.monotonic()
@@ -170,6 +151,24 @@ def serve(link: WorkerLink, parts: Parts) -> None:
     link.close()
 
 
+def main(options: WorkerOptions, assemble: Callable[[WorkerOptions], Parts]) -> int:
+    """The process: 0 when the front end let it go or is gone, 1 when it failed and has said so."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # they go to the whole group; the front end decides when to leave
+    link = WorkerLink(socket.socket(fileno=options.fd))
+    try:
+        serve(link, assemble(options))
+    except LinkClosedError:
+        return 0
+    except UserError as error:
+        _tell(link, str(error))
+        return 1
+    except Exception as error:
+        _tell(link, f"{type(error).__name__}: {error}")
+        raise
+    return 0
+
+
 def _tell(link: WorkerLink, words: str) -> None:
     try:
         link.send(Failed(words))
@@ -179,4 +178,4 @@ def _tell(link: WorkerLink, words: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(WorkerOptions.parse(), assemble))
