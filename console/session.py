@@ -30,7 +30,6 @@ _THREADS: Final = 2
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _CAUSES: Final = re.compile(r"\bcauses\b", re.IGNORECASE)
-_READ_ONLY: Final = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
 
 class QueryError(UserError):
@@ -142,7 +141,7 @@ def check_reads_only(sql: str) -> None:
         raise QueryError(str(error)) from error
     if len(statements) != 1:
         raise QueryError(f"expected one SQL statement, got {len(statements)}")
-    if statements[0].type not in _READ_ONLY:
+    if statements[0].type != duckdb.StatementType.SELECT:
         raise QueryError(f"a run is read only: expected a SELECT, got {statements[0].type.name}")
 
 
@@ -191,14 +190,15 @@ def _run(cursor: duckdb.DuckDBPyConnection, sql: str, params: dict[str, object])
 
 
 def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTables) -> None:
-    tail = f"tail_{table.name}"
-    _store(cursor, tail, tables.tail(table.name))
+    name = f"tail_{table.name}"
     columns = ", ".join(f'"{column.name}"' for column in table.columns)
-    rows = f"SELECT {columns} FROM {tail}"
-    files = tables.part_files(table.name)
-    if files:
-        rows = f"SELECT {columns} FROM {_parquet(files)} UNION ALL {rows}"
-    body = _SETTLED.get(table.name, "{rows}").format(rows=rows)
+    files, tail = tables.part_files(table.name), tables.tail(table.name)
+    sources = [f"SELECT {columns} FROM {_parquet(files)}"] if files else []
+    cursor.execute(f"DROP TABLE IF EXISTS {name}").fetchall()
+    if tail.num_rows or not files:  # a sealed run has no tails: its eight empty tables would double the time to open it
+        _store(cursor, name, tail)
+        sources.append(f"SELECT {columns} FROM {name}")
+    body = _SETTLED.get(table.name, "{rows}").format(rows=" UNION ALL ".join(sources))
     cursor.execute(f"CREATE OR REPLACE VIEW {table.name} AS {body}").fetchall()
 
 

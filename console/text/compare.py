@@ -95,7 +95,7 @@ def _causes(comparison: Comparison, width: int) -> Iterator[Line]:
         means = [_mean(report, report["causes_ns"].get(cause, 0) / _MS) for report in (a, b)]
         yield _row(cause_look(cause), cause, means[0], means[1], width)
     closures = " and ".join(f"{side} {_closure(report)}" for side, report in (("A", a), ("B", b)))
-    yield [(f"named: {closures}", "muted")]
+    yield from wrapped(f"named = {comparison['a']['formulas']['closure']}: {closures}", width, indent="  ")
     yield []
 
 

@@ -162,7 +162,8 @@ def _cause(cause: str, ns: int, whole: int, modelled: bool, width: int) -> Line:
 
 def _throughput(report: Report, width: int) -> Iterator[Line]:
     window = report["window_s"]
-    yield rule("Throughput", width, "no window" if window is None else f"window {window:,.3f} s")
+    formula = report["formulas"]["window_s"]
+    yield rule("Throughput", width, "no window" if window is None else f"window {window:,.3f} s = {formula}")
     rates = report["throughput"]
     for name, unit, digits in (("requests_per_s", "requests/s", 2), ("output_tokens_per_s", "output tokens/s", 1)):
         value = number(rates[name], 12, digits)

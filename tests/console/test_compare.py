@@ -117,6 +117,14 @@ def test_delta_follows_the_shape_of_the_reports() -> None:
     }
 
 
+def test_every_measure_comes_with_its_formula(golden: Session, slower: Session) -> None:
+    """SPEC D1."""
+    made = compare(golden, slower)
+    page = " ".join(text(compare_lines(made, 100)).split())
+    for key in ("ttft_ms", "tpot_ms", "e2e_ms", "closure"):
+        assert made["a"]["formulas"][key] in page
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_no_line_is_wider_than_asked(golden: Session, slower: Session, width: int) -> None:
     assert max(width_of(line) for line in compare_lines(compare(golden, slower), width)) <= width

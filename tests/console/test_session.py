@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from console.session import QueryError, Session, check_reads_only, rows
-from recorder.producer import PartProducer
+from recorder.producer import PartProducer, RingProducer
 from recorder.run import RunError, create_run, load_info, save_info
 from recorder.schema import SCHEMA_VERSION, TABLES
 from recorder.tables import RunTables
@@ -79,6 +79,21 @@ def test_a_growing_run_shows_more_after_a_refresh(golden_run: Path) -> None:
         assert count(session, "requests") == before + 1
 
 
+def test_rows_still_in_rings_stand_beside_sealed_ones(tmp_path: Path) -> None:
+    """Also after their writer is gone and nobody sealed them: the rings are files."""
+    run = write_run(tmp_path, {"requests": [request(1, 0, Status.OPEN), request(2, 1)]}, sealed=False)
+    producer = RingProducer(run, "frontend", ["requests"], ring_mb=1)
+    with Session(run) as session:
+        assert count(session, "requests") == 2
+        producer.row("requests", **request(1, 0, returned_ms=9))
+        producer.row("requests", **request(3, 2, Status.OPEN))
+        assert count(session, "requests") == 2
+        session.refresh()
+        producer.close()
+        answer = session.query("SELECT rid, status FROM requests ORDER BY rid").to_pylist()
+    assert [(row["rid"], row["status"]) for row in answer] == [(1, "ok"), (2, "ok"), (3, "open")]
+
+
 def test_parts_that_are_merged_away_under_a_session_are_found_again(tmp_path: Path) -> None:
     run = write_run(tmp_path, golden_rows())
     with Session(run) as session:
@@ -111,6 +126,7 @@ def test_a_damaged_part_is_named_and_the_rest_is_shown(golden_run: Path) -> None
         ("DROP VIEW requests", "read only"),
         ("COPY requests TO 'x.csv'", "read only"),
         ("SET threads = 8", "read only"),
+        ("EXPLAIN ANALYZE SELECT 1", "read only"),
         ("SELECT 1; SELECT 2", "one SQL statement"),
         ("", "one SQL statement"),
         ("SELEC 1", "syntax error"),
@@ -123,7 +139,7 @@ def test_what_is_no_question_is_refused_with_words(golden: Session, sql: str, sa
         golden.user_query(sql)
 
 
-@pytest.mark.parametrize("sql", ["SELECT 1", "FROM requests", "SUMMARIZE latency", "EXPLAIN SELECT 1", "SHOW TABLES"])
+@pytest.mark.parametrize("sql", ["SELECT 1", "FROM requests", "SUMMARIZE latency", "DESCRIBE latency", "SHOW TABLES"])
 def test_what_only_reads_is_allowed(sql: str) -> None:
     check_reads_only(sql)
 
