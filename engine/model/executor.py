@@ -9,8 +9,8 @@ import torch
 
 from engine.core import Sampled, Slice, StepPlan, StepResult
 from engine.messages import Sampling
-from engine.model.attention import AttentionPlanner, Span
 from engine.model.decoder import Batch, Decoder
+from engine.model.paging import AttentionPlanner, Span
 from engine.model.sampling import Choice, choose
 
 
@@ -79,32 +79,26 @@ class TorchExecutor:
     def _dry_run(self, spans: Items[Span], rows: int) -> None:
         with torch.inference_mode():
             zeros = torch.zeros(rows, dtype=torch.int64, device=self.decoder.device)
-            plan = self.planner.plan(spans, np.zeros(rows, dtype=np.int64))
-            choose(self.decoder.forward(Batch(zeros, zeros, zeros, plan), self.cache), [Choice()] * rows)
+            batch = Batch(zeros, zeros, zeros, self.planner.plan(spans))
+            choose(self.decoder.forward(batch, self.cache), [Choice()] * rows)
 
     def _batch(self, slices: Items[Slice]) -> Batch:
-        parts = [self._rows(part) for part in slices]
-        tokens, positions, slots = (np.concatenate(column) for column in zip(*parts, strict=True))
         ends = np.cumsum([part.tokens for part in slices]) - 1
-        spans = [Span(part.tokens, part.computed_before, part.blocks) for part in slices]
+        positions = [np.arange(part.computed_before, part.computed_before + part.tokens) for part in slices]
         return Batch(
-            self.planner.tensor(tokens),
-            self.planner.tensor(positions),
+            self.planner.tensor(np.concatenate([self._inputs(part) for part in slices])),
+            self.planner.tensor(np.concatenate(positions)),
             self.planner.tensor(ends[[part.samples for part in slices]]),
-            self.planner.plan(spans, slots),
+            self.planner.plan([Span(part.tokens, part.computed_before, part.blocks) for part in slices]),
         )
 
-    def _rows(self, part: Slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A slice's tokens, their positions and their slots in the cache."""
+    def _inputs(self, part: Slice) -> np.ndarray:
+        """The tokens that a slice computes."""
+        known = self.sequences[part.rid].tokens
         end = part.computed_before + part.tokens
-        tokens = self.sequences[part.rid].tokens[part.computed_before : end]
-        if len(tokens) != part.tokens:
-            known = len(self.sequences[part.rid].tokens)
-            raise ValueError(f"the plan computes request {part.rid} up to token {end}, but only {known} are known")
-        positions = np.arange(part.computed_before, end)
-        blocks = np.asarray(part.blocks, dtype=np.int64)
-        slots = blocks[positions // self.block_size] * self.block_size + positions % self.block_size
-        return np.asarray(tokens, dtype=np.int64), positions, slots
+        if end > len(known):
+            raise ValueError(f"the plan computes request {part.rid} up to token {end}, but {len(known)} are known")
+        return np.asarray(known[part.computed_before : end])
 
     def _take(self, rid: int, token: int) -> Sampled:
         sequence = self.sequences[rid]

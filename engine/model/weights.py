@@ -50,12 +50,16 @@ class Weights(ABC):
         self.device = device
 
     def __getitem__(self, name: str) -> Tensor:
-        """The tensor; `ModelError` where its shape is not the one that the model's configuration asks for."""
+        """The tensor in `dtype`; `ModelError` where its shape is not the one that the configuration asks for."""
+        return self.exact(name).to(self.dtype)
+
+    def exact(self, name: str) -> Tensor:
+        """The tensor in float32, as exact as the checkpoint has it."""
         tensor = self._read(name)
         if tuple(tensor.shape) != self.shapes[name]:
             found, wanted = list(tensor.shape), list(self.shapes[name])
             raise ModelError(f"{self.spec.name}: tensor {name} has shape {found}, but the configuration says {wanted}")
-        return tensor.to(self.device, self.dtype)
+        return tensor.to(self.device, torch.float32)
 
     @abstractmethod
     def _read(self, name: str) -> Tensor: ...
