@@ -93,14 +93,15 @@ class Naive:
         if not part:
             return
         begin, done = step["t_exec"], step["t_done"]
+        stop = min(done, self._end)
         self._enter("HOST_SCHED", max(step["t_sched"], self._queued or 0), begin)
         alone, stalled = step["decode_only_ns"] or 0, 0
         if part["role"] == Role.DECODE and step["kind"] == StepKind.MIXED and alone > 0:
-            stalled = max(min(done, self._end) - begin - alone, 0)
+            stalled = max(stop - begin - alone, 0)
             others = [row for row in self._slices[step["step"]] if row["role"] != Role.DECODE]
             culprit = max(others, key=lambda row: (row["tokens"], -row["rid"]))["rid"]
-            self._enter("STALLED_BY_PREFILL", done - stalled, done, culprit=culprit)
-        self._enter(part["role"].upper(), begin, min(done, self._end) - stalled)
+            self._enter("STALLED_BY_PREFILL", stop - stalled, stop, culprit=culprit)
+        self._enter(part["role"].upper(), begin, stop - stalled)
         last = self._finished and step["step"] == self._last
         self._enter("HOST_POST", done, self._sent[self._last] if last else step["t_end"])
 
