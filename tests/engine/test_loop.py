@@ -1,6 +1,6 @@
 """The loop of a worker: passes tile, every delay lands between its own stamps, what is over is told at once."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -32,6 +32,8 @@ class Memory:
     ends: dict[int, End] = field(default_factory=dict)
     sent: list[StepOutput] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
+    known: set[int] = field(default_factory=set)
+    """Requests that the executor still holds."""
 
     def details(self, plan: StepPlan, events: Iterable[Event], ends: Mapping[int, End]) -> None:
         self.events += [(plan.step, event) for event in events]
@@ -67,6 +69,22 @@ class DelayedScheduler(HostTime):
         return commit
 
 
+class WatchedExecutor(VirtualExecutor):
+    """Tells which requests it holds."""
+
+    def __init__(self, clock: VirtualClock, cost: Callable[[StepPlan], int], known: set[int]) -> None:
+        super().__init__(clock, cost, {})
+        self._known = known
+
+    def start(self, rid: int, prompt: Sequence[int], sampling: Sampling) -> None:
+        super().start(rid, prompt, sampling)
+        self._known.add(rid)
+
+    def release(self, rid: int) -> None:
+        super().release(rid)
+        self._known.remove(rid)
+
+
 def submit(rid: int, prompt: int = 8, max_tokens: int = 3, arrival: int = 0) -> Submit:
     return Submit(rid, 1, [0] * prompt, max_tokens, Sampling(), arrival)
 
@@ -89,7 +107,7 @@ def serve(
     Loop(
         0,
         scheduler=DelayedScheduler(scheduler, clock, *delay),
-        executor=VirtualExecutor(clock, price, {}),
+        executor=WatchedExecutor(clock, price, memory.known),
         clock=clock,
         inbox=VirtualInbox(clock, timeline),
         outbox=memory,
@@ -187,6 +205,7 @@ def test_a_cancellation_frees_and_is_told_with_the_stamps_it_had() -> None:
     assert end.first_token is not None
     assert 0 < end.output_tokens < 50
     assert memory.plans[-1].occupancy.kv_free == 100
+    assert memory.known == set()
 
 
 def test_a_cancellation_in_an_idle_pass_is_told_at_once() -> None:
@@ -214,6 +233,7 @@ def test_drain_finishes_what_is_in_the_house() -> None:
     assert sorted(memory.ends) == list(range(1, 30))
     assert not memory.plans[-1].slices
     assert memory.plans[-1].occupancy.running == memory.plans[-1].occupancy.waiting == 0
+    assert memory.known == set()
 
 
 def test_device_time_reaches_the_ledger() -> None:

@@ -319,6 +319,17 @@ def test_the_batch_wait_begins_with_the_unbroken_stretch_that_waits_for_the_time
     assert drive.ends[1].progress.batch_wait_from is None
 
 
+def test_the_batch_wait_is_not_shortened_by_passes_within_it() -> None:
+    drive = driver(policy="static", max_batch_size=3, max_queue_delay_ms=0.001)
+    drive.add(1, 8, 1)
+    drive.tick()
+    drive.now = 500
+    drive.add(2, 8, 1)
+    drive.run()
+    assert drive.ends[1].progress.batch_wait_from == 0
+    assert drive.ends[2].progress.batch_wait_from == 500
+
+
 # -- ends --------------------------------------------------------------------------------------------------------------
 
 

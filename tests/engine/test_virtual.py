@@ -190,6 +190,19 @@ def test_the_demo_run_has_something_of_everything(runs: dict[str, Path]) -> None
     assert len(known) > tables.table("steps").num_rows / 2
 
 
+def test_a_request_is_recorded_with_the_state_it_came_into(tmp_path: Path) -> None:
+    arrivals = [Arrival(arrival=t * MS, prompt_tokens=20, max_tokens=5) for t in (0, 150, 199, 450)]
+    config = Config(scheduler=SchedulerConfig(policy="immediate"))
+    delays = Delays(ingress_ns=0, plan_ns=0, commit_ns=0, link_ns=3 * MS, write_ns=0)
+    cost = fixed_time(100 * MS)
+    simulate(config, arrivals, cost, num_blocks=100, max_model_len=100, delays=delays, run=tmp_path / "run")
+    seen = [
+        (row["queue_depth"], row["queued_tokens"], row["running"], row["kv_used"])
+        for row in open_tables(tmp_path / "run").table("requests").to_pylist()
+    ]
+    assert seen == [(0, 0, 0, 0), (0, 0, 1, 2), (0, 0, 1, 2), (2, 40, 1, 2)]
+
+
 def test_a_run_does_not_overwrite_another(runs: dict[str, Path]) -> None:
     with pytest.raises(RunError, match="exists already"):
         make_demo_run(runs["static"])
