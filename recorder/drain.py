@@ -47,11 +47,14 @@ class Source:
 
     @classmethod
     def open(cls, run: Path, path: Path) -> "Source":
-        """Go on where the names of the parts end, whoever sealed them. Raises RingError, FileNotFoundError."""
+        """Go on where the names of the parts end, whoever sealed them. Raises RingError, FileNotFoundError.
+
+        Where somebody has deleted parts, their records may be overwritten already: those that are sealed stay behind.
+        """
         producer, name, _ = path.name.split(".")
         ring = RingReader(path, TABLES[name], sealing=True)
         parts = outermost(part for part in all_parts(run, name) if part.producer == producer)
-        start = max((part.last for part in parts), default=0)
+        start = max([ring.sealed, *(part.last for part in parts)])
         ring.seal(start)
         return cls(producer, TABLES[name], ring, parts, start, sum(part.path.stat().st_size for part in parts))
 
@@ -95,8 +98,8 @@ class Drain:
 
     def tick(self) -> None:
         """Seal what is due. A disk that refuses is told once and asked again later; nothing is lost meanwhile."""
-        now = time.monotonic_ns()
         self._discover()
+        now = time.monotonic_ns()
         due = [source for source in self._sources.values() if source.is_due(now, self._interval_ns)]
         if self._seal(due, now, RingReader.read_next):
             for source in due:

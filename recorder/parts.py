@@ -5,16 +5,18 @@ crashes the reader. A part therefore holds a trailer between its last page and i
 reader skips: the end and CRC-32 of each row group, then the CRC-32 of trailer and footer. The file stays plain Parquet.
 """
 
+import mmap
 import os
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -127,16 +129,24 @@ def _add_trailer(path: Path) -> None:
     metadata = pq.read_metadata(path)
     starts = [_group_start(metadata, index) for index in range(metadata.num_row_groups)]
     with path.open("r+b") as file:
-        raw = file.read()
-        footer_at = _footer_start(raw)
-        bounds = [0, *starts[1:], footer_at]
-        groups = [_GROUP.pack(end, zlib.crc32(raw[start:end])) for start, end in pairwise(bounds)]
-        body, footer = b"".join(groups), raw[footer_at:]
+        with _mapped(file) as raw:
+            footer_at = _footer_start(raw)
+            footer = bytes(raw[footer_at:])
+            bounds = pairwise([0, *starts[1:], footer_at])
+            groups = [_GROUP.pack(end, zlib.crc32(raw[start:end])) for start, end in bounds]
+        body = b"".join(groups)
         checksum = zlib.crc32(footer, zlib.crc32(body))
         file.seek(footer_at)
         file.write(body + _TAIL.pack(len(groups), checksum, _MAGIC) + footer)
         file.flush()
         os.fsync(file.fileno())
+
+
+@contextmanager
+def _mapped(file: BinaryIO) -> Iterator[memoryview]:
+    """The bytes of a file, without holding all of them in memory. Empty files can't be mapped."""
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages, memoryview(pages) as raw:
+        yield raw
 
 
 def _group_start(metadata: pq.FileMetaData, index: int) -> int:
@@ -145,7 +155,7 @@ def _group_start(metadata: pq.FileMetaData, index: int) -> int:
     return min(int(column.dictionary_page_offset or column.data_page_offset) for column in columns)
 
 
-def _footer_start(raw: bytes) -> int:
+def _footer_start(raw: memoryview) -> int:
     """Where the footer begins; negative or beyond the file when its length is damaged."""
     length, magic = _END.unpack_from(raw, len(raw) - _END.size)
     return len(raw) - _END.size - int(length) if magic == b"PAR1" else -1
@@ -159,18 +169,18 @@ def inspect(part: Part) -> Soundness:
 
 @lru_cache(maxsize=65536)
 def _inspect(path: Path, size: int, mtime_ns: int) -> Soundness:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        return Soundness(damage=f"can't be read: {error.strerror}")
-    return _check(raw)
-
-
-def _check(raw: bytes) -> Soundness:
-    if len(raw) < _END.size + _TAIL.size:
+    if size < _END.size + _TAIL.size:
         return Soundness(damage="is cut short")
+    try:
+        with path.open("rb") as file, _mapped(file) as raw:
+            return _check(raw)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return Soundness(damage=f"can't be read: {error.strerror}")
+
+
+def _check(raw: memoryview) -> Soundness:
     footer_at = _footer_start(raw)
     tail_at = footer_at - _TAIL.size
     if tail_at < 0:
@@ -184,7 +194,7 @@ def _check(raw: bytes) -> Soundness:
     return _check_groups(raw, list(_GROUP.iter_unpack(raw[groups_at:tail_at])))
 
 
-def _check_groups(raw: bytes, groups: list[tuple[int, int]]) -> Soundness:
+def _check_groups(raw: memoryview, groups: list[tuple[int, int]]) -> Soundness:
     starts = [0, *(end for end, _ in groups)]
     bad = [i for i, (end, crc) in enumerate(groups) if zlib.crc32(raw[starts[i] : end]) != crc]
     sound = tuple(i for i in range(len(groups)) if i not in bad)

@@ -30,6 +30,7 @@ _RECORD_HEADER: Final = struct.Struct("<QII")
 _MAGIC: Final = b"TTRING1\n"
 _SEALED, _DROPS, _TIMED, _TIMED_NS, _PID = 128, 256, 257, 258, 259
 """Places of 64-bit words in the header: one cache line of the recorder's, one of the writer's."""
+_NO_NUMBER: Final = b"\xff" * 8
 _TIME_EVERY: Final = 256
 _CHUNK: Final = 4096
 _TRIES: Final = 3
@@ -57,14 +58,13 @@ class RingWriter:
 
     def __init__(self, path: Path, table: Table, size_bytes: int, sealed: int = 0) -> None:
         if not path.exists():
-            _create(path, table, size_bytes)
+            _create(path, table, size_bytes, sealed)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         _lock(self._descriptor, path)
         with RingReader(path, table) as reader:
             first, capacity = max(reader.end(sealed), sealed), reader.capacity
         self._map = mmap.mmap(self._descriptor, 0)
         self._words = memoryview(self._map)[:HEADER_BYTES].cast("Q")
-        self._words[_SEALED] = max(self._words[_SEALED], sealed)
         self._words[_PID] = os.getpid()
         self.append = _appender(self._map, self._words, table, capacity, first)
 
@@ -74,7 +74,9 @@ class RingWriter:
         return self._words[_DROPS]
 
     def close(self) -> None:
-        """Let go of the ring; its records stay."""
+        """Let go of the ring; its records stay. Closing twice is nothing to do."""
+        if self.append is _closed:
+            return
         self.append = _closed
         self._words.release()
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
@@ -136,15 +138,21 @@ def _lock(descriptor: int, path: Path) -> None:
         raise RunError(f"{path} is being written by another process: choose another producer name") from error
 
 
-def _create(path: Path, table: Table, size_bytes: int) -> None:
-    """All blocks are reserved now: a full disk must not become a SIGBUS in the writer later."""
+def _create(path: Path, table: Table, size_bytes: int, sealed: int) -> None:
+    """All blocks are reserved now: a full disk must not become a SIGBUS in the writer later.
+
+    An untouched slot 0 would read as number 0, so it gets a number that no record has. From here on only the recorder
+    process writes the word that tells what is sealed: two writers could set it back, and the ring would stay full.
+    """
     capacity = ring_capacity(table, size_bytes)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     static = _STATIC.pack(_MAGIC, SCHEMA_VERSION, table.dtype.itemsize, capacity, table.name.encode())
+    header = bytearray((static + _CHECK.pack(zlib.crc32(static))).ljust(HEADER_BYTES, b"\0"))
+    memoryview(header).cast("Q")[_SEALED] = sealed
     try:
         with temporary.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, HEADER_BYTES + capacity * table.dtype.itemsize)
-            file.write(static + _CHECK.pack(zlib.crc32(static)))
+            file.write(header + _NO_NUMBER)
         temporary.rename(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

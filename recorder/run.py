@@ -69,14 +69,14 @@ def create_run(runs_dir: Path, info: RunInfo) -> Path:
     if not _NAME.fullmatch(info.run_id):
         raise RunError(f"{info.run_id!r} can't name a run: use letters, digits and the characters . _ + -")
     run = runs_dir / info.run_id
+    if run.exists():
+        raise RunError(f"{run} exists already: choose another name or folder for the new run")
     try:
         runs_dir.mkdir(parents=True, exist_ok=True)
         run.mkdir()
         rings_dir(run).mkdir()
         lock_path(run).touch()
         save_info(run, info)
-    except FileExistsError as error:
-        raise RunError(f"{run} exists already: choose another name or folder for the new run") from error
     except OSError as error:
         raise RunError(f"{run} can't be created: {error.strerror or error}") from error
     return run

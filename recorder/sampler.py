@@ -94,15 +94,14 @@ def open_devices() -> list[Device]:
     """The devices the driver shows, each with the meters it supports; none without a driver."""
     try:
         pynvml.nvmlInit()
-        count = pynvml.nvmlDeviceGetCount()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError:
         return []
-    return [_open_device(index) for index in range(count)]
+    return [Device(index, _working_meters(handle)) for index, handle in enumerate(handles)]
 
 
-def _open_device(index: int) -> Device:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    return Device(index, {name: meter for name, meter in _meters(handle).items() if _works(meter)})
+def _working_meters(handle: Any) -> dict[str, Callable[[], float]]:  # noqa: ANN401 - an opaque pointer of the driver
+    return {name: meter for name, meter in _meters(handle).items() if _works(meter)}
 
 
 def _works(meter: Callable[[], float]) -> bool:
@@ -159,4 +158,6 @@ def _between(before: Any, now: Any) -> float:  # noqa: ANN401 - opaque samples o
     query.sample1, query.sample2 = before, now
     query.metrics[0].metricId = pynvml.NVML_GPM_METRIC_SM_UTIL
     pynvml.nvmlGpmMetricsGet(query)
+    if query.metrics[0].nvmlReturn != pynvml.NVML_SUCCESS:
+        raise pynvml.NVMLError(query.metrics[0].nvmlReturn)
     return float(query.metrics[0].value)
