@@ -36,7 +36,7 @@ class Key:
 
 def _timeline() -> Iterator[Key]:
     at = Scope.TIMELINE
-    yield Key(at, "space", "space", "toggle", "Play or pause", "run the playhead; at the end it starts over", "play")
+    yield Key(at, "space", "space", "play", "Play or pause", "run the playhead; at the end it starts over", "play")
     yield Key(at, "w", "w", "zoom(1)", "Zoom in", "half the window, about the playhead", "zoom")
     yield Key(at, "s", "s", "zoom(-1)", "Zoom out", "twice the window, about the playhead")
     yield Key(at, "a", "a", "pan(-1)", "Pan left", "a quarter of the window", "")

@@ -4,14 +4,19 @@ The playhead is one of three values that are kept apart on purpose: the playhead
 and the data that was last fetched for it. Only this one is the truth; the other two follow.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 SPEEDS: Final = tuple(Fraction(s) for s in ("1/10", "1/4", "1/2", "1", "2", "4", "8", "16", "32", "64"))
 """Run time per time of the viewer."""
+
+Marks = Sequence[int] | NDArray[np.int64]
+"""Run times to step to, sorted and distinct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +77,17 @@ class Playhead:
         """The other direction from this instant on."""
         return replace(self, at=self.position(now), since=now, backward=not self.backward)
 
-    def step(self, marks: Sequence[int], now: int, count: int = 1) -> Self:
+    def step(self, marks: Marks, now: int, count: int = 1) -> Self:
         """Rest at the `count`-th mark after the position (before it where negative).
 
         `marks` are sorted, distinct run times. Beyond the last mark (first) it stays at that mark, or where it is.
         """
         here = self.position(now)
         if count > 0:
-            place = min(bisect_right(marks, here) + count - 1, len(marks) - 1)
+            place = min(int(np.searchsorted(marks, here, "right")) + count - 1, len(marks) - 1)
             target = max(int(marks[place]), here) if len(marks) else here
         else:
-            place = max(bisect_left(marks, here) + count, 0)
+            place = max(int(np.searchsorted(marks, here)) + count, 0)
             target = min(int(marks[place]), here) if len(marks) else here
         return self.pause(now).seek(target, now)
 

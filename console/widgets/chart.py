@@ -11,6 +11,8 @@ from console.lanes import Lane, Lanes
 from console.timeline import Ints, Window, in_flight, lane_cells, ticks
 from console.widgets.ink import Line, Piece, clean, duration, fit, pad, runs, spark
 
+_SOLID: Final = frozenset("█▓▒░")
+_CROSSED: Final = {"━": "┿", "┄": "┼"}
 WIDE: Final = 100
 """From this width on the gutter also says how each request stands."""
 
@@ -38,7 +40,7 @@ class Geometry:
     @classmethod
     def of(cls, width: int, height: int, workers: int) -> "Geometry":
         """How a picture of this size is divided. Any part may be zero."""
-        gutter = min(34 if width >= WIDE else 15, max(width // 2, 0))
+        gutter = min(30 if width >= WIDE else 16, max(width // 2, 0))
         strips = min(2 + 3 * max(workers, 1), max(height, 0))
         return cls(gutter, max(width - gutter, 0), strips, max(height - strips, 0))
 
@@ -73,13 +75,15 @@ def _playhead_column(frame: Frame, width: int) -> int | None:
 
 
 def _over(cells: list[Piece], head: int | None) -> Line:
-    """Cells with the playhead drawn over them; a filled cell lends it its colour as ground."""
+    """Cells with the playhead drawn over them; a solid cell lends it its colour as ground, a line is crossed."""
     if head is not None and head < len(cells):
         glyph, style = cells[head]
-        words = [word for word in style.split() if word in theme.COLOURS]
-        ground = f" on.{words[0]}" if glyph != " " and words and words[0] != "text" else ""
+        colour = style.partition(" ")[0]
         kept = next((f" {word}" for word in style.split() if word.startswith("on.")), "")
-        cells[head] = (theme.PLAYHEAD.glyph, f"{'background' if ground else theme.PLAYHEAD.style}{ground or kept}")
+        if glyph in _SOLID and colour in theme.COLOURS:
+            cells[head] = (theme.PLAYHEAD.glyph, f"background on.{colour}")
+        else:
+            cells[head] = (_CROSSED.get(glyph, theme.PLAYHEAD.glyph), theme.PLAYHEAD.style + kept)
     return runs(cells)
 
 
@@ -92,7 +96,7 @@ def _minimap(lanes: Lanes, frame: Frame, shape: Geometry) -> Line:
     cells = [
         (spark(count / most), "accent" if first <= column <= last else "faint") for column, count in enumerate(counts)
     ]
-    label = fit(f"run {duration(whole.span)}", shape.gutter - 1) + " "
+    label = fit(f" run {duration(whole.span)}", shape.gutter - 1) + " "
     head = min(whole.column(frame.at, shape.chart), shape.chart - 1)
     return [(label[: shape.gutter], "muted"), *_over(cells, head)]
 
@@ -105,7 +109,7 @@ def _axis(frame: Frame, shape: Geometry, alive: int) -> Line:
         if tick.column >= 0 and tick.column + len(label) <= shape.chart:
             text[tick.column : tick.column + len(label)] = label
     last = min(frame.top + shape.rows, alive)
-    count = f"{frame.top + 1}-{last} of {alive}" if alive else "no requests"
+    count = f" {frame.top + 1}-{last} of {alive}" if alive else " no requests"
     label = fit(count, shape.gutter - 1) + " "
     head = _playhead_column(frame, shape.chart)
     cells = [(char, "muted") for char in text]
@@ -141,8 +145,8 @@ def _strips(lanes: Lanes, frame: Frame, shape: Geometry) -> Iterator[Line]:
 
 
 def _labelled(name: str, value: str, cells: list[Piece], head: int | None, shape: Geometry) -> Line:
-    room = max(shape.gutter - 1 - len(name), 0)
-    label = [(name[: shape.gutter], "muted"), (fit(value, room, "right") + " ", "text")]
+    room = max(shape.gutter - 2 - len(name), 0)
+    label = [(" " + name, "muted"), (fit(value, room, "right") + " ", "text")]
     return [*pad(label, shape.gutter), *_over(cells, head)]
 
 
@@ -177,7 +181,7 @@ def _lane_label(lanes: Lanes, lane: Lane, frame: Frame, gutter: int) -> Line:
     """Cursor, state at the playhead, id; in a wide gutter also its phase then, or what it took."""
     chosen = lane.index == frame.selected
     glyph, style, standing, standing_style = _standing(lanes, lane, frame)
-    wide = gutter >= 30
+    wide = gutter >= 28
     name_room = max(gutter - 4 - (10 if wide else 0), 0)
     label: Line = [
         ("▸" if chosen else " ", "accent bold"),
@@ -207,8 +211,8 @@ def _standing(lanes: Lanes, lane: Lane, frame: Frame) -> tuple[str, str, str, st
 
 def legend(width: int) -> Line:
     """Which glyph is which phase, as many as fit."""
-    line: Line = []
-    room = width
+    line: Line = [(" ", "text")]
+    room = width - 1
     for phase, look in theme.PHASES.items():
         name = phase.replace("_", " ")
         if (room := room - len(name) - 4) < 0:

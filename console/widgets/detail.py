@@ -39,13 +39,13 @@ def detail_lines(
     if not causes:
         return [*lines, *_phases_only(lanes, lane, width)][:height]
     ordered = in_order_of_life(causes)
-    room = max(height - len(lines) - 1, 1)
+    room = max(height - len(lines) - 2, 1)
     first = max(min(selected - room // 2, len(ordered) - room), 0)
     shown = range(first, min(first + room, len(ordered)))
     total = sum(cause.ns for cause in ordered)
     before = [sum(cause.ns for cause in ordered[:place]) for place in range(len(ordered))]
     lines += [_row(lanes, ordered[i], before=before[i], total=total, chosen=i == selected, width=width) for i in shown]
-    return [*lines, _closing(lane, total, width)][:height]
+    return [*lines, _closing(lane, total, width), _why(lanes, ordered[selected], width)][:height]
 
 
 def _title(lane: Lane, width: int) -> Line:
@@ -68,7 +68,8 @@ def _facts(lane: Lane, width: int) -> list[Line]:
         tokens += [("  tier ", "muted"), (clean(lane.tier), "text")]
     lines = [crop(measures, width), crop(tokens, width)]
     if lane.reason:
-        lines.append(crop([("reason ", "muted"), (clean(lane.reason), "warn")], width))
+        style = "text" if lane.status == "ok" else "warn"
+        lines.append(crop([("reason ", "muted"), (clean(lane.reason), style)], width))
     return lines
 
 
@@ -92,7 +93,7 @@ def _row(lanes: Lanes, cause: Cause, *, before: int, total: int, chosen: bool, w
         (fit(percent(cause.ns / total if total else None), 6, "right") + " ", "muted"),
     ]
     used = 1 + 2 + name_room + 8 + 1 + 7
-    blame_room = min(max(width - used, 0), 26 if width >= 90 else 18) if width - used >= 6 else 0
+    blame_room = min(max(width - used, 0), 24 if width >= 70 else 18) if width - used >= 6 else 0
     fall = width - used - blame_room - 1
     if fall >= 8:
         line += [*_waterfall(cause, look, before, total, fall), (" ", "text")]
@@ -113,12 +114,36 @@ def _waterfall(cause: Cause, look: theme.Look, before: int, total: int, width: i
 def _blame(lanes: Lanes, cause: Cause) -> str:
     parts = []
     if cause.culprit is not None:
-        index = lanes.of_rid(cause.culprit)
-        name = fit_name(lanes.lane(index).request_id if index is not None else "", cause.culprit, 14)
-        parts.append(f"← {name}" + (f" +{cause.culprits - 1}" if cause.culprits > 1 else ""))
-    if cause.root and not cause.name.endswith(cause.root) and cause.root != "NONE":
-        parts.append(f"root {cause.root}")
-    return "  ".join(parts)
+        parts.append(f"← {_culprit(lanes, cause.culprit)}" + (f" +{cause.culprits - 1}" if cause.culprits > 1 else ""))
+    if _has_root(cause):
+        parts.append(f"({cause.root})")
+    return " ".join(parts)
+
+
+def _why(lanes: Lanes, cause: Cause, width: int) -> Line:
+    """The selected cause in a sentence, as the column may have had no room for it."""
+    look = theme.cause_look(cause.name)
+    line: Line = [(f"   {look.glyph} ", look.style)]
+    if cause.culprit is None:
+        line.append(("nobody else is behind this", "faint"))
+    else:
+        others = cause.culprits - 1
+        more = f" and {others} other{'' if others == 1 else 's'}" if others else ""
+        line += [("because of ", "muted"), (_culprit(lanes, cause.culprit), "strong"), (more, "muted")]
+    if _has_root(cause):
+        line += [(", root ", "muted"), (cause.root, "phase.queue")]
+    if not cause.measured:
+        line.append((", in part modelled", "warn"))
+    return crop(line, width)
+
+
+def _culprit(lanes: Lanes, rid: int) -> str:
+    index = lanes.of_rid(rid)
+    return fit_name(lanes.lane(index).request_id if index is not None else "", rid, 14)
+
+
+def _has_root(cause: Cause) -> bool:
+    return bool(cause.root) and cause.root != "NONE" and not cause.name.endswith(cause.root)
 
 
 def _closing(lane: Lane, total: int, width: int) -> Line:

@@ -98,8 +98,11 @@ def bar(share: float, width: int, style: str, glyph: str = "█") -> Line:
 
 
 def signed_bar(share: float, width: int, better: str = "good", worse: str = "bad") -> Line:
-    """A bar from the middle: to the left for a share below zero (better), to the right above (worse); -1 to 1."""
-    half = width // 2
+    """A bar from the middle: to the left for a share below zero (better), to the right above (worse); -1 to 1.
+
+    Takes `width` cells, or one less where that is even: the middle is a cell of its own.
+    """
+    half = max(width - 1, 0) // 2
     size = min(round(abs(share) * half) or (1 if share else 0), half)
     blank = " " * (half - size)
     if share <= 0:
@@ -154,6 +157,12 @@ def duration(ns: int | None) -> str:
     value = ns / scale
     digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
     return f"{value:.{digits}f}{unit}"
+
+
+def instant(ns: int, span: int) -> str:
+    """A place in time, in seconds, with as many digits as a picture `span` ns wide can tell apart."""
+    digits = 3 if span >= 10**9 else 6
+    return f"{ns / 1e9:.{digits}f}s"
 
 
 def ms(ns: float | None, digits: int = 1) -> str:

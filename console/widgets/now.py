@@ -72,7 +72,7 @@ class _Scene:
         parts = (
             ("plan", execution - begin, theme.CAUSES["HOST_SCHED"]),
             ("wait" if idle else "run", done - execution, theme.STEPS["idle" if idle else "decode"]),
-            ("hand out", end - done, theme.CAUSES["HOST_POST"]),
+            ("post", end - done, theme.CAUSES["HOST_POST"]),
         )
         line: Line = []
         for name, ns, look in parts:

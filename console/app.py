@@ -1,0 +1,137 @@
+"""The console: which runs are on the shelf, which screen shows them. Screens and widgets do the rest."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from rich.traceback import Traceback
+from textual.app import App
+from textual.filter import LineFilter, NoColor
+from textual.screen import Screen
+from textual.theme import Theme
+
+from console.book import Book
+from console.theme import COLOURS
+
+if TYPE_CHECKING:
+    from textual.command import Provider
+
+Start = str
+SCREENS: Final = ("overview", "timeline", "compare")
+
+
+def _overview() -> Screen[None]:
+    from console.screens.overview import OverviewScreen
+
+    return OverviewScreen()
+
+
+def _timeline() -> Screen[None]:
+    from console.screens.timeline import TimelineScreen
+
+    return TimelineScreen()
+
+
+def _compare() -> Screen[None]:
+    from console.screens.compare import CompareScreen
+
+    return CompareScreen()
+
+
+def _palette() -> "type[Provider]":
+    from console.screens.palette import TableCommands
+
+    return TableCommands
+
+
+class Tailtrace(App[None]):
+    """Shows runs. `books` are the runs of the command line, `place` the chosen one; `slo_ns` is what counts as slow."""
+
+    TITLE = "tailtrace"
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
+        "overview": _overview,
+        "timeline": _timeline,
+        "compare": _compare,
+    }
+    COMMANDS: ClassVar[set["type[Provider] | Callable[[], type[Provider]]"]] = {_palette}
+    CSS = """
+    Screen { background: $background; color: $foreground; }
+    """
+
+    def __init__(self, books: Sequence[Book], start: Start = "overview", slo_ns: int | None = None) -> None:
+        super().__init__()
+        self.books = list(books)
+        self.place = 0
+        self.slo_ns = slo_ns
+        self.wanted_rid: int | None = None
+        self._start = start
+        for theme in (_theme(dark=True), _theme(dark=False)):
+            self.register_theme(theme)
+        self.theme = "tailtrace-dark"
+
+    @property
+    def book(self) -> Book:
+        """The chosen run."""
+        return self.books[self.place]
+
+    async def on_mount(self) -> None:
+        """Begin with the screen that was asked for."""
+        await self.switch_mode(self._start)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """With NO_COLOR set, no colour at all: Textual alone would still send greys."""
+        return [*super().get_line_filters(), *([NoColor()] if self.no_color else [])]
+
+    def _fatal_error(self) -> None:
+        """Say what went wrong without the values of every variable: thousands of lines of them help nobody."""
+        self.panic(Traceback(show_locals=False, max_frames=12))
+
+    async def action_show(self, screen: str) -> None:
+        """Turn to a screen."""
+        await self.switch_mode(screen)
+
+    def action_next_run(self, step: int) -> None:
+        """Choose another run of the shelf."""
+        from console.screens.base import RunScreen
+
+        self.place = (self.place + step) % len(self.books)
+        if isinstance(self.screen, RunScreen):
+            self.screen.refresh_run()
+
+    def action_reload(self) -> None:
+        """Read the chosen run again."""
+        from console.screens.base import RunScreen
+
+        if isinstance(self.screen, RunScreen):
+            self.screen.reload_run()
+
+    def action_toggle_theme(self) -> None:
+        """Dark to light, and back."""
+        self.theme = "tailtrace-light" if self.current_theme.dark else "tailtrace-dark"
+
+    def action_help(self) -> None:
+        """Show every key."""
+        from console.screens.base import RunScreen
+        from console.screens.help import HelpScreen
+
+        if isinstance(self.screen, RunScreen):
+            self.push_screen(HelpScreen(self.screen.scopes()))
+
+
+def _theme(*, dark: bool) -> Theme:
+    """The palette of `console.theme` for Textual's own widgets."""
+    colour = {name: pair[0 if dark else 1] for name, pair in COLOURS.items()}
+    return Theme(
+        name="tailtrace-dark" if dark else "tailtrace-light",
+        dark=dark,
+        primary=colour["accent"],
+        secondary=colour["phase.return"],
+        accent=colour["accent"],
+        warning=colour["warn"],
+        error=colour["bad"],
+        success=colour["good"],
+        foreground=colour["text"],
+        background=colour["background"],
+        surface=colour["surface"],
+        panel=colour["cursor"],
+        variables={"scrollbar": colour["line"], "scrollbar-background": colour["background"]},
+    )

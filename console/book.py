@@ -1,0 +1,78 @@
+"""A run as the screens share it: opened once, its lanes and its report worked out once. Knows no widget."""
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from console.session import Session, rows
+from recorder.run import load_info, run_state
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from console.lanes import Lanes
+    from console.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the run stands and how well its recorder did; what every screen says (SPEC F8).
+
+    `durable` is the instant up to which everything is on disk, ns since the first arrival; `append_ns` the cost of
+    one record. None where nothing is known.
+    """
+
+    state: str
+    events: int
+    drops: int
+    append_ns: float | None
+    durable: int | None
+    damages: tuple[tuple[str, str], ...]
+
+
+@dataclass
+class Book:
+    """One run of those on the command line. What it holds is filled in by threads and read by screens."""
+
+    path: Path
+    lanes: "Lanes | None" = None
+    report: "Report | None" = None
+    health: Health | None = None
+    revision: int = 0
+    _session: Session | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        """What the run is called."""
+        return load_info(self.path).run_id if self._session is None else self._session.name
+
+    def session(self) -> Session:
+        """The open run; opened by whoever asks first. Call it from a thread: it reads files."""
+        with self._lock:
+            if self._session is None:
+                self._session = Session(self.path)
+            return self._session
+
+    def reload(self) -> None:
+        """Look at the run again, and forget what was worked out. Call it from a thread."""
+        session = self.session()
+        session.refresh()
+        self.lanes = self.report = None
+        self.revision += 1
+
+
+def read_health(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Health:
+    """The recorder's own account."""
+    account = rows(session.ask("recorder_health", cursor=cursor))[0]
+    low = rows(session.ask("timeline_extent", cursor=cursor))[0]["low"]
+    append, durable = account["append_ns"], account["durable"]
+    return Health(
+        state=run_state(session.path),
+        events=int(str(account["events"])),
+        drops=int(str(account["drops"])),
+        append_ns=float(str(append)) if append is not None else None,
+        durable=int(str(durable)) - int(str(low)) if durable is not None else None,
+        damages=tuple((damage.file, damage.what) for damage in session.damages),
+    )

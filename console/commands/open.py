@@ -1,0 +1,43 @@
+"""`tailtrace open RUN [RUN...]`: the console on a terminal."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recorder.errors import UserError
+from recorder.run import load_info
+
+if TYPE_CHECKING:
+    from console.app import Tailtrace
+
+_SCREENS = ("overview", "timeline", "compare")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run; two or more to compare")
+    parser.add_argument("--screen", choices=_SCREENS, help="screen to begin with (default: compare for several runs)")
+    parser.add_argument("--slo-ms", type=float, metavar="MS", help="end to end over this is slow (default: its p95)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the runs until the person leaves. What is wrong with a run is said before the screen is taken over."""
+    for path in args.runs:
+        load_info(path)
+    if args.slo_ms is not None and not args.slo_ms > 0:
+        raise UserError(f"--slo-ms must be above 0, got {args.slo_ms:g}")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError("open needs a terminal; `tailtrace report RUN` prints the same numbers anywhere")
+    app = build(args.runs, args.screen, args.slo_ms)
+    app.run()
+    return app.return_code or 0
+
+
+def build(runs: list[Path], screen: str | None = None, slo_ms: float | None = None) -> "Tailtrace":
+    """The application, not yet on screen."""
+    from console.app import Tailtrace
+    from console.book import Book
+
+    start = screen or ("compare" if len(runs) > 1 else "overview")
+    return Tailtrace([Book(path) for path in runs], start, None if slo_ms is None else round(slo_ms * 1e6))

@@ -1,0 +1,157 @@
+"""The replay of one run, without a widget: playhead, window and selection, and what each key does to them.
+
+Methods take `now`, the viewer's clock in ns. A frame is cut from it when one is wanted; it never looks at a clock.
+"""
+
+from dataclasses import dataclass
+
+from console.lanes import Lane, Lanes
+from console.playhead import Playhead
+from console.seeking import Places
+from console.timeline import Passes, Window
+from console.widgets.chart import Frame, top_following, top_for
+
+
+@dataclass
+class Replay:
+    """Where somebody stands in a run. `playhead` is the truth; frames are made from it and thrown away."""
+
+    lanes: Lanes
+    slo_ns: int | None
+    playhead: Playhead
+    window: Window
+    selected: int | None
+    slow: frozenset[int]
+    top: int = 0
+
+    @classmethod
+    def of(cls, lanes: Lanes, slo_ns: int | None) -> "Replay":
+        """Everything on screen, the playhead at rest at the end, where all has happened."""
+        window = lanes.window
+        return cls(
+            lanes=lanes,
+            slo_ns=slo_ns,
+            playhead=Playhead.resting(window.low, window.high),
+            window=window,
+            selected=0 if len(lanes) else None,
+            slow=frozenset(lanes.slow(slo_ns).tolist()),
+        )
+
+    def resume(self, before: "Replay", now: int) -> None:
+        """Stand where somebody stood in an earlier look at the same run; at its end, if that was it."""
+        ended = not before.playhead.playing and before.playhead.at == before.playhead.end
+        low, high = self.window.low, self.window.high
+        self.playhead = self.playhead if ended else before.playhead.over(low, high, now)
+        self.window = before.window.over(low, high)
+        lane = before.lane()
+        self.selected = self.lanes.of_rid(lane.rid) if lane is not None else self.selected
+
+    def frame(self, now: int, rows: int, *, follow: bool = False) -> Frame:
+        """The picture of this instant. With `follow` window and rows move so that what happens there can be seen."""
+        at = self.playhead.position(now)
+        if follow:
+            self.window = self.window.reveal(at)
+        shown = self.lanes.alive(self.window)
+        if follow:
+            self.top = top_following(self.lanes, shown, at, self.top, rows)
+        else:
+            self.top = top_for(self.selected, shown, self.top, rows)
+        return Frame(at, self.window, self.selected, self.top, self.slow)
+
+    def lane(self) -> Lane | None:
+        """The selected lane."""
+        return None if self.selected is None else self.lanes.lane(self.selected)
+
+    def worker(self) -> int:
+        """The worker of the selected lane, or the first there is."""
+        lane = self.lane()
+        mine = lane["worker"] if lane is not None else None
+        return mine if mine is not None and mine in self.lanes.passes else next(iter(self.lanes.passes), 0)
+
+    def passes(self) -> Passes | None:
+        """The passes of that worker."""
+        return self.lanes.passes.get(self.worker())
+
+    def step_at(self, t: int) -> int | None:
+        """The number of that worker's pass at an instant."""
+        passes = self.passes()
+        place = passes.at(t) if passes is not None else None
+        return None if passes is None or place is None else int(passes.columns["step"][place])
+
+    def seek(self, t: int, now: int) -> None:
+        """Send the playhead somewhere."""
+        self.playhead = self.playhead.seek(t, now)
+
+    def step_event(self, count: int, now: int) -> None:
+        """To the next change of state, or the one before."""
+        self.playhead = self.playhead.step(self.lanes.marks, now, count)
+
+    def step_pass(self, count: int, now: int) -> None:
+        """To the next beginning of a pass, or the one before."""
+        passes = self.passes()
+        if passes is not None:
+            self.playhead = self.playhead.step(passes.starts, now, count)
+
+    def nudge(self, columns: int, width: int, now: int) -> None:
+        """By columns of a chart that is `width` wide."""
+        distance = max(self.window.span // max(width, 1), 1) * columns
+        self.playhead = self.playhead.pause(now).seek(self.playhead.position(now) + distance, now)
+
+    def zoom(self, step: int, now: int) -> None:
+        """Closer (1) or farther (-1), about the playhead."""
+        numerator, denominator = (1, 2) if step > 0 else (2, 1)
+        self.window = self.window.zoom(numerator, denominator, self.playhead.position(now))
+
+    def select_by(self, step: int) -> None:
+        """Select a lane further down (up) among those of the window."""
+        shown = self.lanes.alive(self.window)
+        if not len(shown):
+            return
+        selected = -1 if self.selected is None else self.selected
+        place = int(shown.searchsorted(selected))
+        on_screen = place < len(shown) and int(shown[place]) == selected
+        place += step if on_screen or step < 0 else step - 1
+        self.selected = int(shown[min(max(place, 0), len(shown) - 1)])
+
+    def in_sight(self) -> int | None:
+        """The selected lane, after selecting the nearest of those in the window where it is not among them."""
+        shown = self.lanes.alive(self.window)
+        if len(shown) and self.selected not in shown:
+            place = int(shown.searchsorted(-1 if self.selected is None else self.selected))
+            self.selected = int(shown[min(place, len(shown) - 1)])
+        return self.selected
+
+    def next_slow(self, step: int) -> int | None:
+        """The next lane that is over the SLO, in the order of arrival; None where there is none that way."""
+        slow = self.lanes.slow(self.slo_ns)
+        selected = -1 if self.selected is None else self.selected
+        ahead = slow[slow > selected] if step > 0 else slow[slow < selected][::-1]
+        return int(ahead[0]) if len(ahead) else None
+
+    def show(self, index: int, now: int) -> None:
+        """Select a lane with its whole life on screen, and rest where it went over the SLO, or else at its end."""
+        lane = self.lanes.lane(index)
+        limit = self.slo_ns if self.slo_ns is not None else self.lanes.p95
+        missed = lane.finish if limit is None else min(lane.arrival + limit, lane.finish)
+        if not (self.window.start <= lane.arrival and lane.finish <= self.window.end):
+            self.window = self.window.around(lane.arrival, lane.finish)
+        self.playhead = self.playhead.pause(now).seek(missed, now)
+        self.selected = index
+
+    def places(self, now: int, wall_offset: int | None) -> Places:
+        """What a typed target may refer to; a request that is named gets selected."""
+        return Places(
+            start=self.playhead.start,
+            end=self.playhead.end,
+            position=self.playhead.position(now),
+            request=self._arrival_of,
+            step=self.lanes.pass_start,
+            wall_offset=wall_offset,
+        )
+
+    def _arrival_of(self, name: str) -> int | None:
+        index = self.lanes.find(name)
+        if index is None:
+            return None
+        self.selected = index
+        return self.lanes.lane(index).arrival

@@ -1,0 +1,185 @@
+"""What all screens of a run have in common: the frame around them, and how they ask without blocking."""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+
+from console.asking import Asker, Question, Superseded
+from console.book import Book, Health, read_health
+from console.keys import Scope, footer_keys
+from console.screens.bindings import bindings
+from console.session import Session
+from console.widgets.chrome import key_bar, status_line, top_bar
+from console.widgets.ink import Line
+from console.widgets.paper import Paper
+from recorder.errors import UserError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from console.app import Tailtrace
+
+T = TypeVar("T")
+
+
+class Answered(Message):
+    """An answer from a thread. `arrive` runs in the screen, or raises there what went wrong in the thread."""
+
+    def __init__(self, asker: Asker, generation: int, arrive: Callable[[], None]) -> None:
+        super().__init__()
+        self.asker = asker
+        self.generation = generation
+        self.arrive = arrive
+
+    def can_replace(self, message: Message) -> bool:
+        """A newer answer on the same line of questions makes an older one that still waits superfluous."""
+        if not isinstance(message, Answered):
+            return False
+        return message.asker is self.asker and message.generation >= self.generation
+
+
+class RunScreen(Screen[None]):
+    """A screen about the run that is chosen. Subclasses say what is between the bars, and what happens on `turn`."""
+
+    SCOPE: ClassVar[Scope] = Scope.EVERYWHERE
+    NAME: ClassVar[str] = ""
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.EVERYWHERE)]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._askers: dict[str, Asker] = {}
+        self._shown: tuple[Book, int] | None = None
+
+    @property
+    def tailtrace(self) -> "Tailtrace":
+        """The application, with its own type."""
+        return cast("Tailtrace", self.app)
+
+    @property
+    def book(self) -> Book:
+        """The run that is chosen."""
+        return self.tailtrace.book
+
+    def body(self) -> ComposeResult:
+        """The widgets between the bars."""
+        raise NotImplementedError
+
+    def turn(self) -> None:
+        """The chosen run is another one, or has been read again: fetch and show it."""
+        raise NotImplementedError
+
+    def note(self) -> Line:
+        """What this screen adds at the right end of the status line."""
+        return []
+
+    def heading(self) -> str:
+        """What the top bar calls that which is shown."""
+        return self.book.name
+
+    def scopes(self) -> tuple[Scope, ...]:
+        """Whose keys count now."""
+        return (self.SCOPE,)
+
+    def compose(self) -> ComposeResult:
+        """Bars around the body."""
+        yield Paper(self._top, classes="bar top")
+        yield from self.body()
+        yield Paper(self._status, classes="bar status")
+        yield Paper(self._keys, classes="bar keys")
+
+    def on_mount(self) -> None:
+        """Show the run."""
+        self.refresh_run()
+
+    def on_screen_resume(self) -> None:
+        """Another screen may have changed the run meanwhile."""
+        if self._shown is not None:
+            self.refresh_run()
+
+    def on_unmount(self) -> None:
+        """Nobody waits for answers any more."""
+        for asker in self._askers.values():
+            asker.supersede()
+
+    def refresh_run(self) -> None:
+        """Turn to the chosen run where it is not what is shown."""
+        if self._shown == (self.book, self.book.revision):
+            return
+        self._shown = (self.book, self.book.revision)
+        self.ask("health", read_health, self._healthy)
+        self.turn()
+        self.redraw_bars()
+
+    def reload_run(self) -> None:
+        """Read the chosen run again: a live one has grown."""
+
+        def read(_session: Session, _cursor: "duckdb.DuckDBPyConnection") -> None:
+            book.reload()
+
+        book = self.book
+        self.ask("reload", read, lambda _nothing: self.refresh_run())
+
+    def ask(self, line: str, question: Question[T], then: Callable[[T], None]) -> None:
+        """Ask in a thread; `then` gets the answer in the screen, unless a newer question on the same line came."""
+        asker = self._askers.setdefault(line, Asker())
+        generation, book = asker.supersede(), self.book
+
+        def work() -> None:
+            arrive: Callable[[], None]
+            try:
+                answer = asker.ask(generation, book.session(), question)
+            except Superseded:
+                return
+            except BaseException as error:  # noqa: BLE001  # carried over to the screen, which raises or shows it
+                arrive = partial(self._fail, error)
+            else:
+                arrive = partial(then, answer)
+            self.post_message(Answered(asker, generation, arrive))
+
+        threading.Thread(target=work, name=f"ask {line}", daemon=True).start()
+
+    def on_answered(self, message: Answered) -> None:
+        """Let the newest answer in."""
+        message.stop()
+        if message.generation == message.asker.generation:
+            message.arrive()
+
+    def redraw(self, selector: str, *, layout: bool = False) -> None:
+        """Draw the papers that match again."""
+        for paper in self.query(selector).results(Paper):
+            paper.redraw(layout=layout)
+
+    def redraw_bars(self) -> None:
+        """The bars depend on nearly everything, and are cheap."""
+        self.redraw(".bar")
+
+    def _healthy(self, health: Health) -> None:
+        self.book.health = health
+        self.redraw_bars()
+
+    def _fail(self, error: BaseException) -> None:
+        if not isinstance(error, UserError):
+            raise error
+        self.notify(str(error), severity="error", markup=False, timeout=10)
+
+    def _top(self, width: int, _height: int) -> list[Line]:
+        shelf = self.tailtrace
+        return [top_bar(self.NAME, self.heading(), shelf.place, len(shelf.books), width=width)]
+
+    def _status(self, width: int, _height: int) -> list[Line]:
+        return [status_line(self.book.health, self.note(), width)]
+
+    def _keys(self, width: int, _height: int) -> list[Line]:
+        return [key_bar(footer_keys(*self.scopes()), width)]
+
+    def watch_focused(self, _focused: Widget | None) -> None:
+        """The footer follows the focus."""
+        self.redraw(".keys")

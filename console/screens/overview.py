@@ -1,0 +1,166 @@
+"""The overview: percentiles, phases, causes, states, latency over time, the recorder's health."""
+
+from typing import ClassVar, Final
+
+import duckdb
+import numpy as np
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+
+from console.keys import Scope
+from console.lanes import Lanes, load_lanes
+from console.report import UNNAMED, Report, report
+from console.screens.base import RunScreen
+from console.screens.bindings import bindings
+from console.session import Session
+from console.text.report import block_lines
+from console.widgets.ink import Line, beside, duration, rule, spread
+from console.widgets.paper import Paper
+from console.widgets.plot import Points, scatter
+from recorder.schema import NONE
+
+_METRICS: Final = (("e2e", "E2E"), ("ttft", "TTFT"), ("tpot", "TPOT"))
+_TWO_COLUMNS: Final = 118
+"""From this width on there are two columns of blocks."""
+_GAP: Final = 4
+_PLOT: Final = 9
+_TALLEST: Final = 18
+
+
+class OverviewScreen(RunScreen):
+    """The report's blocks, laid out for the screen, with a plot that only a screen has."""
+
+    SCOPE = Scope.OVERVIEW
+    NAME = "overview"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.OVERVIEW)]
+    CSS = """
+    OverviewScreen VerticalScroll {
+        height: 1fr; padding: 1 1 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
+    }
+    OverviewScreen #page { height: auto; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._report: Report | None = None
+        self._lanes: Lanes | None = None
+        self._metric = 0
+
+    def body(self) -> ComposeResult:
+        """One page that scrolls."""
+        with VerticalScroll(can_focus=False):
+            yield Paper(self._page, id="page")
+
+    def turn(self) -> None:
+        """Ask for the report, then for the lanes of the plot (the timeline will want them too)."""
+        self._report, self._lanes = self.book.report, self.book.lanes
+        if self._report is None:
+            self.ask("report", _read_report, self._reported)
+        elif self._lanes is None:
+            self.ask("lanes", load_lanes, self._plotted)
+        self.redraw("#page", layout=True)
+
+    def _reported(self, found: Report) -> None:
+        self.book.report = self._report = found
+        self.redraw("#page", layout=True)
+        if self._lanes is None:
+            self.ask("lanes", load_lanes, self._plotted)
+
+    def _plotted(self, lanes: Lanes) -> None:
+        self.book.lanes = self._lanes = lanes
+        self.redraw("#page", layout=True)
+
+    def action_scroll(self, lines: int) -> None:
+        """Move the page."""
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def action_metric(self) -> None:
+        """Plot the next measure."""
+        self._metric = (self._metric + 1) % len(_METRICS)
+        self.redraw("#page")
+
+    async def action_slow(self) -> None:
+        """The slowest request on the timeline."""
+        lanes = self._lanes
+        if lanes is not None and len(lanes.ok):
+            slowest = lanes.ok[np.argmax(lanes.columns["e2e"][lanes.ok])]
+            self.tailtrace.wanted_rid = lanes.lane(int(slowest)).rid
+            await self.tailtrace.action_show("timeline")
+
+    def _page(self, width: int, _height: int) -> list[Line]:
+        found = self._report
+        if found is None:
+            return [[("working out where the time went …", "muted")]]
+        if width < _TWO_COLUMNS:
+            return self._narrow(found, width)
+        return self._wide(found, width)
+
+    def _narrow(self, found: Report, width: int) -> list[Line]:
+        lines = self._blocks(found, width, "damages", "requests", "latency")
+        lines += self._blocks(found, width, "phases", "causes")
+        lines += [*self._plot(width, _PLOT), [], *self._blocks(found, width, "throughput", "workers", "recorder")]
+        return lines
+
+    def _wide(self, found: Report, width: int) -> list[Line]:
+        left_width = (width - _GAP) // 2
+        right_width = width - _GAP - left_width
+        left = self._blocks(found, left_width, "latency", "phases", "causes")
+        above = self._blocks(found, right_width, "damages", "requests", "throughput")
+        below = self._blocks(found, right_width, "workers", "recorder")
+        visible = self.query_one(VerticalScroll).size.height - 1
+        room = max(len(left), visible) - len(above) - len(below) - 1
+        plot = self._plot(right_width, min(max(room, _PLOT), _TALLEST))
+        return beside(left, [*above, *plot, [], *below], left_width + _GAP)
+
+    def _blocks(self, found: Report, width: int, *names: str) -> list[Line]:
+        lines: list[Line] = []
+        for name in names:
+            block = block_lines(name, found, width)
+            while block and not block[0]:
+                del block[0]
+            while block and not block[-1]:
+                del block[-1]
+            if name == "causes":
+                block = _with_sum(block, found, width)
+            lines += [*block, []] if block else []
+        return lines
+
+    def _plot(self, width: int, height: int) -> list[Line]:
+        """One point a request, at its arrival; slow ones stand out."""
+        column, title = _METRICS[self._metric]
+        lanes = self._lanes
+        if lanes is None:
+            return [rule(f"{title} over time", width), [("reading the requests …", "muted")]]
+        limit = self.tailtrace.slo_ns if self.tailtrace.slo_ns is not None else lanes.p95
+        note = f"a dot a request, red: E2E over {duration(limit)}"
+        lines = scatter(_points(lanes, column, self.tailtrace.slo_ns), lanes.window, width, height - 1)
+        return [rule(f"{title} over time", width, note if width >= 60 else "m: next metric"), *lines]
+
+
+def _points(lanes: Lanes, column: str, slo_ns: int | None) -> Points:
+    """A request each: when it came, what it took, and whether it was slow."""
+    values = lanes.columns[column]
+    known = np.flatnonzero(values != NONE)
+    return Points(lanes.columns["arrival"][known], values[known], np.isin(known, lanes.slow(slo_ns)))
+
+
+def _read_report(session: Session, cursor: duckdb.DuckDBPyConnection) -> Report:
+    """The report, with a row for what has no name even where there is nothing in it."""
+    found = report(session)
+    found["causes_ns"].setdefault(UNNAMED, 0)
+    return found
+
+
+def _with_sum(block: list[Line], found: Report, width: int) -> list[Line]:
+    """The causes with their sum below, to the nanosecond."""
+    total = sum(found["causes_ns"].values())
+    count = found["requests"]["ok"]
+    left: Line = [
+        ("  ", "text"),
+        ("sum", "muted"),
+        (f" = E2E of {count:,} ok request{'' if count == 1 else 's'}", "good"),
+    ]
+    row = spread(left, [(f"{total:,} ns", "strong")], width)
+    place = next(i for i, line in enumerate(block) if any(text.startswith(UNNAMED) for text, _ in line))
+    return [*block[: place + 1], row, *block[place + 1 :]]

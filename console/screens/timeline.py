@@ -1,0 +1,391 @@
+"""The timeline: requests over the worker's passes, one time axis, one playhead."""
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.timer import Timer
+from textual.widgets import Input
+
+from console.keys import Scope
+from console.lanes import Lanes, load_lanes
+from console.playhead import Playhead
+from console.replay import Replay
+from console.screens.base import RunScreen
+from console.screens.bindings import bindings
+from console.screens.request import RequestPanel, read_causes
+from console.seeking import HELP, SeekError, parse_seek
+from console.session import Session
+from console.widgets.chart import Frame, geometry, legend
+from console.widgets.gantt import Gantt
+from console.widgets.ink import Line, instant
+from console.widgets.now import Member, now_lines
+from console.widgets.paper import Paper
+
+if TYPE_CHECKING:
+    import duckdb
+
+_FRAME_S: Final = 1 / 15
+"""Seconds between frames while playing: fluent, and little enough for a slow line."""
+
+_PAGE: Final = 256
+"""Passes whose composition is fetched at once, half of them before the playhead."""
+
+Page = tuple[int, int, int, list[Member]]
+"""Worker, first and last pass, and who was in them."""
+
+
+class TimelineScreen(RunScreen):
+    """Three values are kept apart: `replay.playhead` is the truth, `frame` was drawn, `page` was fetched."""
+
+    SCOPE = Scope.TIMELINE
+    NAME = "timeline"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TIMELINE)]
+    # Textual declares it so that it is no class variable to mypy.
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (130, "-wide")]  # noqa: RUF012
+    CSS = """
+    TimelineScreen #stage { height: 1fr; layout: vertical; }
+    TimelineScreen.-wide #stage { layout: horizontal; }
+    TimelineScreen Gantt { height: 1fr; width: 1fr; }
+    TimelineScreen #side { height: 8; layout: vertical; padding: 1 1 0 1; }
+    TimelineScreen #side.-open { height: 60%; }
+    TimelineScreen.-wide #side, TimelineScreen.-wide #side.-open { height: 1fr; width: 54; padding: 0 1 0 2; }
+    TimelineScreen #request { display: none; }
+    TimelineScreen #side.-open #request { display: block; }
+    TimelineScreen #side.-open #now { display: none; }
+    TimelineScreen.-wide #side.-open #now { display: block; height: 16; }
+    TimelineScreen #seek { display: none; height: 1; border: none; padding: 0 1; background: $panel; }
+    TimelineScreen #seek.-open { display: block; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replay: Replay | None = None
+        self.frame: Frame | None = None
+        self.page: Page | None = None
+        self._wanted: tuple[int, int] | None = None
+        self._timer: Timer | None = None
+        self._turned_to: object = None
+
+    def body(self) -> ComposeResult:
+        """Gantt, the panel of the instant, the panel of a request."""
+        with Container(id="stage"):
+            yield Gantt(self._look)
+            with Container(id="side"):
+                yield Paper(self._now, id="now")
+                yield RequestPanel()
+        yield Paper(lambda width, _height: [legend(width)], classes="bar legend")
+        yield Input(placeholder=f"seek to: {HELP}", id="seek", compact=True)
+
+    def on_mount(self) -> None:
+        """A timer that only runs while the playhead does."""
+        self._timer = self.set_interval(_FRAME_S, self._tick, pause=True)
+        super().on_mount()
+
+    def turn(self) -> None:
+        """Read the lanes, unless another screen has."""
+        self.page = self._wanted = None
+        self.action_close()
+        if self.book.lanes is None:
+            self.frame = None
+            self.ask("lanes", load_lanes, self._arrive)
+        else:
+            self._arrive(self.book.lanes)
+
+    def on_screen_resume(self) -> None:
+        """Another screen may want a request shown."""
+        super().on_screen_resume()
+        self._show_wanted()
+
+    def note(self) -> Line:
+        """The transport: where, which way, how fast."""
+        if self.replay is None or self.frame is None:
+            return []
+        playhead = self.replay.playhead
+        arrow = ("◀" if playhead.backward else "▶") if playhead.playing else "‖"
+        return [
+            (f"{arrow} ", "accent bold"),
+            (f"{float(playhead.speed):g}x  ", "text"),
+            (instant(self.frame.at - playhead.start, self.frame.window.span), "strong"),
+            (f" / {instant(playhead.end - playhead.start, 10**9)} ", "muted"),
+        ]
+
+    def scopes(self) -> tuple[Scope, ...]:
+        """The panel's keys while it has the focus."""
+        return (Scope.DETAIL,) if isinstance(self.focused, RequestPanel) else (Scope.TIMELINE,)
+
+    # What is drawn
+
+    def _arrive(self, lanes: Lanes) -> None:
+        """The lanes are read. Stand where one stood in an earlier look at the same run."""
+        self.book.lanes = lanes
+        replay = Replay.of(lanes, self.tailtrace.slo_ns)
+        if self.replay is not None and self._turned_to is self.book:
+            replay.resume(self.replay, self._clock())
+        self.replay, self._turned_to = replay, self.book
+        self._show_wanted()
+        self._draw()
+
+    def _show_wanted(self) -> None:
+        """What another screen asked to be shown here."""
+        rid, self.tailtrace.wanted_rid = self.tailtrace.wanted_rid, None
+        index = self.replay.lanes.of_rid(rid) if self.replay is not None else None
+        if index is not None:
+            self._jump(index)
+
+    def _look(self) -> tuple[Lanes, Frame] | None:
+        return None if self.replay is None or self.frame is None else (self.replay.lanes, self.frame)
+
+    def _draw(self, *, follow: bool = False) -> None:
+        """Make the frame of this instant and show it."""
+        if self.replay is None:
+            return
+        gantt = self.query_one(Gantt)
+        rows = geometry(self.replay.lanes, gantt.size.width, gantt.size.height).rows
+        self.frame = self.replay.frame(self._clock(), rows, follow=follow)
+        self._fetch_page(self.frame.at)
+        gantt.redraw()
+        self.redraw("#now")
+        self.redraw(".status")
+
+    def on_resize(self) -> None:
+        """Rows came or went."""
+        self.call_after_refresh(self._draw)
+
+    def _now(self, width: int, height: int) -> list[Line]:
+        if self.replay is None or self.frame is None:
+            return []
+        lanes, worker = self.replay.lanes, self.replay.worker()
+        return now_lines(lanes, worker, self.frame.at, self._batch(), width=width, height=height)
+
+    # What is fetched
+
+    def _fetch_page(self, at: int) -> None:
+        """Have the composition of the pass at `at`, and of those around it, brought in."""
+        step = self.replay.step_at(at) if self.replay is not None else None
+        if self.replay is None or step is None or self._on_page(step):
+            return
+        worker, first = self.replay.worker(), max(step - _PAGE // 2, 0) // (_PAGE // 4) * (_PAGE // 4)
+        if self._wanted == (worker, first):
+            return
+        self._wanted = (worker, first)
+        self.ask("page", partial(_read_page, worker=worker, first=first, last=first + _PAGE), self._turn_page)
+
+    def _turn_page(self, page: Page) -> None:
+        self.page, self._wanted = page, None
+        self.redraw("#now")
+
+    def _on_page(self, step: int) -> bool:
+        page, replay = self.page, self.replay
+        return page is not None and replay is not None and page[0] == replay.worker() and page[1] <= step <= page[2]
+
+    def _batch(self) -> list[Member] | None:
+        step = self.replay.step_at(self.frame.at) if self.replay is not None and self.frame is not None else None
+        if step is None or self.page is None or not self._on_page(step):
+            return None
+        return [member for member in self.page[3] if member.step == step]
+
+    # The playhead
+
+    @staticmethod
+    def _clock() -> int:
+        return time.monotonic_ns()
+
+    def _tick(self) -> None:
+        """One frame of playing."""
+        if self.replay is not None:
+            self._move(self.replay.playhead.settled(self._clock()))
+
+    def _move(self, playhead: Playhead) -> None:
+        """Another playhead: the timer runs while it does."""
+        if self.replay is None or self._timer is None:
+            return
+        self.replay.playhead = playhead
+        (self._timer.resume if playhead.playing else self._timer.pause)()
+        self._draw(follow=True)
+
+    def action_play(self) -> None:
+        """Play or pause."""
+        if self.replay is not None:
+            self._move(self.replay.playhead.toggle(self._clock()))
+
+    def action_speed(self, step: int) -> None:
+        """Faster or slower."""
+        if self.replay is not None:
+            playhead, now = self.replay.playhead, self._clock()
+            self._move(playhead.faster(now) if step > 0 else playhead.slower(now))
+
+    def action_reverse(self) -> None:
+        """The other direction."""
+        if self.replay is not None:
+            self._move(self.replay.playhead.reverse(self._clock()))
+
+    def action_event(self, step: int) -> None:
+        """To the next change of state."""
+        if self.replay is not None:
+            self.replay.step_event(step, self._clock())
+            self._move(self.replay.playhead)
+
+    def action_pass(self, step: int) -> None:
+        """To the next pass."""
+        if self.replay is not None:
+            self.replay.step_pass(step, self._clock())
+            self._move(self.replay.playhead)
+
+    def action_nudge(self, step: int) -> None:
+        """One column."""
+        if self.replay is not None:
+            gantt = self.query_one(Gantt)
+            width = geometry(self.replay.lanes, gantt.size.width, gantt.size.height).chart
+            self.replay.nudge(step, width, self._clock())
+            self._move(self.replay.playhead)
+
+    def action_ends(self, side: int) -> None:
+        """To the beginning or the end."""
+        if self.replay is not None:
+            self._seek(self.replay.playhead.start if side < 0 else self.replay.playhead.end)
+
+    def _seek(self, t: int) -> None:
+        if self.replay is not None:
+            self._move(self.replay.playhead.seek(t, self._clock()))
+
+    def action_ask_seek(self) -> None:
+        """Open the line that asks where to."""
+        line = self.query_one("#seek", Input)
+        line.add_class("-open")
+        line.value = ""
+        line.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go there, or say why not."""
+        event.stop()
+        self.key_escape()
+        if not event.value.strip() or self.replay is None:
+            return
+        clock = self.book.session().tables.info.clock
+        wall_offset = clock.wall_ns - clock.mono_ns if clock.kind == "monotonic" else None
+        try:
+            self._seek(parse_seek(event.value, self.replay.places(self._clock(), wall_offset)))
+        except SeekError as error:
+            self.notify(str(error), severity="warning", markup=False)
+
+    def key_escape(self) -> None:
+        """Close the line that asks."""
+        self.query_one("#seek", Input).remove_class("-open")
+        self.set_focus(None)
+
+    # The window
+
+    def action_zoom(self, step: int) -> None:
+        """Closer or farther, about the playhead."""
+        if self.replay is not None:
+            self.replay.zoom(step, self._clock())
+            self._draw()
+
+    def action_pan(self, step: int) -> None:
+        """Left or right, by a quarter."""
+        if self.replay is not None:
+            self.replay.window = self.replay.window.pan(step, 4)
+            self._draw()
+
+    def action_fit(self) -> None:
+        """Everything."""
+        if self.replay is not None:
+            self.replay.window = self.replay.window.fit()
+            self._draw()
+
+    # The lanes
+
+    def action_lane(self, step: int) -> None:
+        """Select another lane of those in the window."""
+        if self.replay is not None:
+            self.replay.select_by(step)
+            self._selected()
+
+    def action_slow(self, step: int) -> None:
+        """To the next request that missed the SLO: its lane, and the instant of the miss."""
+        if self.replay is None:
+            return
+        index = self.replay.next_slow(step)
+        if index is None:
+            words = "no request over the SLO that way" if self.replay.slow else "no request is over the SLO"
+            self.notify(words, timeout=2, markup=False)
+        else:
+            self._jump(index)
+
+    def _jump(self, index: int) -> None:
+        """Show one request."""
+        if self.replay is not None:
+            self.replay.show(index, self._clock())
+            self._move(self.replay.playhead)
+            self._selected()
+
+    def _selected(self) -> None:
+        """Another lane is selected; an open panel follows."""
+        if self.query_one("#side").has_class("-open"):
+            self._explain()
+        self._draw()
+
+    def action_copy(self) -> None:
+        """The request's id to the clipboard."""
+        lane = self.replay.lane() if self.replay is not None else None
+        if lane is not None:
+            self.app.copy_to_clipboard(lane.request_id)
+            self.notify(f"copied {lane.request_id}", markup=False, timeout=2)
+
+    # The panel of a request
+
+    def action_detail(self) -> None:
+        """Open it for the selected lane."""
+        if self.replay is not None and self.replay.in_sight() is not None:
+            self.query_one("#side").add_class("-open")
+            self._explain()
+            self.query_one(RequestPanel).focus()
+            self.call_after_refresh(self._draw)
+
+    def action_close(self) -> None:
+        """Close it."""
+        self.query_one("#side").remove_class("-open")
+        self.set_focus(None)
+        self.call_after_refresh(self._draw)
+
+    def _explain(self) -> None:
+        lane, panel = self.replay.lane() if self.replay is not None else None, self.query_one(RequestPanel)
+        if lane is not None and self.replay is not None:
+            panel.open(self.replay.lanes, lane)
+            self.ask("causes", partial(read_causes, rid=lane.rid, attempt=lane.attempt), panel.explain)
+
+    def on_request_panel_closed(self) -> None:
+        """It wants to go."""
+        self.action_close()
+
+    def on_request_panel_blamed(self, message: RequestPanel.Blamed) -> None:
+        """To the culprit."""
+        index = self.replay.lanes.of_rid(message.rid) if self.replay is not None else None
+        if index is not None:
+            self._jump(index)
+
+    def on_gantt_picked(self, message: Gantt.Picked) -> None:
+        """A click seeks and selects."""
+        if message.t is not None:
+            self._seek(message.t)
+        if message.index is not None and self.replay is not None:
+            self.replay.selected = message.index
+            self._selected()
+
+    def on_gantt_turned(self, message: Gantt.Turned) -> None:
+        """The wheel moves through lanes, with ctrl it zooms."""
+        if message.zoom:
+            self.action_zoom(-message.lines)
+        else:
+            self.action_lane(message.lines)
+
+
+def _read_page(session: Session, cursor: "duckdb.DuckDBPyConnection", *, worker: int, first: int, last: int) -> Page:
+    """The composition of the passes `first` to `last` of a worker."""
+    answer = session.ask("timeline_slices", cursor=cursor, worker=worker, first=first, last=last)
+    columns = (answer[name].to_pylist() for name in ("step", "rid", "role", "tokens", "computed_before"))
+    return worker, first, last, [Member(*row) for row in zip(*columns, strict=True)]

@@ -1,0 +1,63 @@
+"""What frames every screen, in lines: the bar on top, the recorder's health, the keys."""
+
+from collections.abc import Sequence
+
+from console.book import Health
+from console.keys import Key
+from console.widgets.ink import Line, clean, crop, duration, pad, spread, width_of
+
+SCREENS = (("1", "overview", "Overview"), ("2", "timeline", "Timeline"), ("3", "compare", "Compare"))
+_STATES = {"sealed": ("■", "good"), "recording": ("●", "accent bold"), "killed": ("▲", "warn")}
+
+
+def top_bar(active: str, run: str, place: int, runs: int, *, width: int) -> Line:
+    """Name, screens, and which run of how many."""
+    left: Line = [(" tailtrace ", "accent bold")]
+    for key, name, title in SCREENS:
+        chosen = name == active
+        left += [(f" {key} ", "accent" if chosen else "faint"), (f"{title} ", "strong bold" if chosen else "muted")]
+    count = f"  {place + 1}/{runs}" if runs > 1 else ""
+    return spread(left, [(clean(run), "text"), (count + " ", "muted")], width)
+
+
+def status_line(health: Health | None, note: Line, width: int) -> Line:
+    """The recorder's account at the left, the screen's own note at the right."""
+    if health is None:
+        return spread([(" reading the run …", "muted")], note, width)
+    glyph, style = _STATES.get(health.state, ("?", "muted"))
+    left: Line = [(f" {glyph} {health.state}", style)]
+    if health.damages:
+        file, what = health.damages[0]
+        more = f" (+{len(health.damages) - 1} more)" if len(health.damages) > 1 else ""
+        count = len(health.damages)
+        noun = "damage" if count == 1 else "damages"
+        left += [("  ", "text"), (f"{count} {noun}: ", "bad bold"), (f"{clean(file)} {clean(what)}{more}", "bad")]
+    if health.events:
+        cost = "" if health.append_ns is None else f", {health.append_ns:,.0f} ns each"
+        left += [("  ", "text"), (f"{health.events:,} records{cost}", "muted")]
+        left += [("  ", "text"), (f"{health.drops:,} dropped", "bad bold" if health.drops else "muted")]
+        if health.durable is not None:
+            left += [("  ", "text"), (f"durable to {duration(health.durable)}", "muted")]
+    else:
+        left += [("  no account of a recorder", "faint")]
+    if health.state == "recording":
+        left += [("  R reloads", "accent")]
+    room = max(width - width_of(note) - 1, 0)
+    return [*pad(left, room + 1), *note] if room > 20 else pad(left, width)
+
+
+def key_bar(keys: Sequence[Key], width: int) -> Line:
+    """The keys that fit, the most useful first; help, palette and quit always."""
+    last = [key for key in keys if key.action in {"app.help", "app.quit"}]
+    tail = _entries(last)
+    line: Line = [(" ", "text")]
+    for key in keys:
+        entry = _entries([key])
+        if key in last or width_of(line) + width_of(entry) + width_of(tail) > width:
+            continue
+        line += entry
+    return crop(spread(line, tail, width), width)
+
+
+def _entries(keys: Sequence[Key]) -> Line:
+    return [piece for key in keys for piece in ((key.shown, "accent"), (f" {key.label}  ", "muted"))]
