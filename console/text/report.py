@@ -33,10 +33,12 @@ def _without_end(line: Line) -> Line:
 
 def describe_setup(setup: dict[str, Any]) -> str:
     """Model, device, scheduler and workload in one line."""
-    scheduler = setup["config"].get("scheduler", {})
+    scheduler, model = setup["config"].get("scheduler", {}), setup["model"]
+    device = next((_name_of(device) for device in setup["devices"]), "") or model.get("device")
     parts = [
-        _name_of(setup["model"]),
-        *(_name_of(device) for device in setup["devices"][:1]),
+        _name_of(model),
+        model.get("weights") == "random" and "random weights",
+        " ".join(str(word) for word in (device, model.get("dtype")) if word),
         scheduler.get("policy") and f"policy {scheduler['policy']}",
         _name_of(setup["workload"]),
         "virtual clock" if setup["clock"] == "virtual" else setup["created"][:19].replace("T", " ") + " UTC",

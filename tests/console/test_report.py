@@ -10,7 +10,7 @@ import pytest
 from console.jsonout import finite
 from console.report import Report, report
 from console.session import Session
-from console.text.report import report_lines
+from console.text.report import describe_setup, report_lines
 from console.widgets.ink import Line, width_of
 from engine.config import Policy
 from recorder.words import Phase, Status, StepKind
@@ -141,3 +141,19 @@ def test_a_simulated_run_closes_and_agrees_with_its_outcomes(tmp_path: Path, pol
 
 def test_json_has_no_nan() -> None:
     assert finite({"a": [float("nan"), (1.5, float("inf"))], "b": None}) == {"a": [None, [1.5, None]], "b": None}
+
+
+def test_the_setup_is_one_line_of_what_is_known() -> None:
+    setup = {
+        "config": {"scheduler": {"policy": "static"}},
+        "model": {"name": "tiny[/]", "device": "cpu", "dtype": "bf16", "weights": "random"},
+        "devices": [],
+        "workload": {"name": "bursts"},
+        "clock": "monotonic",
+        "created": "2026-01-02T03:04:05.678+00:00",
+    }
+    assert describe_setup(setup) == (
+        "tiny[/] · random weights · cpu bf16 · policy static · bursts · 2026-01-02 03:04:05 UTC"
+    )
+    bare = {"config": {}, "model": {}, "devices": [{"name": "GPU 0"}], "workload": {}, "clock": "virtual"}
+    assert describe_setup(bare) == "GPU 0 · virtual clock"
