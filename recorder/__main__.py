@@ -53,8 +53,7 @@ def _record(run: Path, parent: int | None) -> int:
 
 
 def _be_modest() -> None:
-    """Serving comes first: the rings hold seconds."""
-    os.nice(5)
+    """One thread: the cores belong to the engine. Not nicer than it, or a busy machine would cost records."""
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
 

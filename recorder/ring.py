@@ -272,7 +272,7 @@ class RingReader:
         return np.concatenate(found)
 
     def _take(self, start: int, seqs: npt.NDArray[np.uint64]) -> Tail:
-        records = self._slots[seqs % np.uint64(self.capacity)]
+        records = self._copy(seqs)
         records = records[_whole(records) & (records["_seq"] == seqs)]
         if not len(records):
             return Tail(records, start)
@@ -281,6 +281,15 @@ class RingReader:
         gaps = np.flatnonzero(numbers - before > 1)
         holes = tuple((int(before[gap]) + 1, int(numbers[gap])) for gap in gaps)
         return Tail(records, int(numbers[-1]) + 1, holes)
+
+    def _copy(self, seqs: npt.NDArray[np.uint64]) -> Records:
+        """Unbroken numbers, the usual case, are one or two stretches of slots: much cheaper than slot by slot."""
+        if not len(seqs) or int(seqs[-1] - seqs[0]) + 1 != len(seqs):
+            scattered: Records = self._slots[seqs % np.uint64(self.capacity)]
+            return scattered
+        first = int(seqs[0]) % self.capacity
+        before_wrap = self._slots[first : first + len(seqs)]
+        return np.concatenate((before_wrap, self._slots[: len(seqs) - len(before_wrap)]))
 
 
 def _capacity(raw: bytes, table: Table, size: int) -> int:
