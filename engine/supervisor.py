@@ -20,9 +20,11 @@ from engine.link import FrontLink
 from engine.messages import Drain, FromWorker, Ready
 from engine.model.source import ModelSource
 from engine.recording import open_producer
+from engine.stalls import GcPauses, sample_loop_lag
 from engine.worker import WorkerOptions
 from recorder.errors import UserError
 from recorder.run import RunInfo, create_run, load_info, new_run_id, save_info
+from recorder.words import Source
 
 _SOFTWARE: Final = ("tailtrace", "torch", "tokenizers", "aiohttp", "numpy", "pyarrow")
 _LEAVE_S: Final = 10.0
@@ -90,7 +92,7 @@ class Engine:
         self.options = options
         self.run = create_run(options.runs, _describe(options)) if config.record.enabled else None
         self.recorder = RecorderProcess(self.run) if self.run else None
-        self._producer = open_producer(self.run, "frontend", TABLES, config.record.ring_mb)
+        self._producer = open_producer(self.run, "frontend", [*TABLES, "samples"], config.record.ring_mb)
         self.ledger = FrontLedger(self._producer)
         self.gateway = Gateway(self.ledger, options.source.tokenizer.detokenizer)
         ours, theirs = socket.socketpair()
@@ -102,7 +104,10 @@ class Engine:
             )
         self._socket = ours
         self._link: FrontLink | None = None
+        self._pauses = GcPauses(self._producer, Source.FRONTEND).watch()
+        self._lag: asyncio.Future[None] | None = None
         self._ready = asyncio.Event()
+        self._leaving = False
         self.lost = asyncio.Event()
         """The worker has gone, whether it was let go or died."""
 
@@ -115,6 +120,7 @@ class Engine:
             raise EngineError(await self.obituary())
         if self.run:
             _note_ready(self.run, self.gateway.ready)
+        self._lag = asyncio.ensure_future(sample_loop_lag(self._producer))
         return self.gateway.ready
 
     async def obituary(self) -> str:
@@ -125,12 +131,16 @@ class Engine:
 
     async def leave(self) -> bool:
         """Let the worker and the recorder finish. False when the run could not be sealed."""
+        self._leaving = True
         if self._link and not self.lost.is_set():
             self._link.send(Drain())
         await asyncio.to_thread(self._await_worker)
         if self._link and not self.lost.is_set():
             self._link.close()
             await self.lost.wait()
+        if self._lag:
+            self._lag.cancel()
+        self._pauses.stop()
         self._producer.close()
         return await asyncio.to_thread(self.recorder.seal) if self.recorder else True
 
@@ -166,7 +176,7 @@ class Engine:
             self._ready.set()
 
     def _on_lost(self) -> None:
-        self.gateway.on_lost()
+        self.gateway.on_lost(died=not self._leaving)
         self.lost.set()
 
 

@@ -24,8 +24,10 @@ from engine.loop import Loop
 from engine.messages import Failed, Ready
 from engine.recording import open_producer
 from engine.scheduling import make_scheduler
+from engine.stalls import GcPauses
 from recorder.errors import UserError
 from recorder.producer import Producer
+from recorder.words import Source
 
 _DTYPES: Final = {"auto": "auto", "bfloat16": "bf16", "float32": "fp32"}
 
@@ -112,7 +114,7 @@ def assemble(options: WorkerOptions) -> Parts:
         raise UserError(f"{model.num_blocks} KV blocks do not fit in memory; set [kv] memory_mb ({error})") from error
     executor.warm_up()
     longest = min(config.engine.max_model_len or model.max_model_len, model.max_model_len)
-    producer = open_producer(options.run, f"worker{options.number}", WORKER_TABLES, config.record.ring_mb)
+    producer = open_producer(options.run, f"worker{options.number}", [*WORKER_TABLES, "samples"], config.record.ring_mb)
     return Parts(
         scheduler=make_scheduler(config, model.num_blocks, longest),
         executor=executor,
@@ -143,10 +145,12 @@ def serve(link: WorkerLink, parts: Parts) -> None:
     )
     gc.collect()
     gc.freeze()  # the model's objects live as long as the process: a full collection need not walk them
+    pauses = GcPauses(parts.producer, Source.WORKER, parts.ready.worker).watch()
     link.send(parts.ready)
     try:
         loop.run()
     finally:
+        pauses.stop()
         parts.producer.close()
     link.close()
 

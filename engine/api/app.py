@@ -101,7 +101,7 @@ class Api:
         limit = self._gateway.context()
         prompt = await self._tokens(ask)
         return Submission(
-            request_id=request.headers.get("X-Request-Id") or uuid.uuid4().hex,
+            request_id=_header(request, "X-Request-Id") or uuid.uuid4().hex,
             arrival=arrival,
             prompt=prompt,
             max_tokens=ask.max_tokens or max(1, limit - len(prompt)),
@@ -110,8 +110,8 @@ class Api:
             stream=ask.stream,
             model=self._model,
             prompt_field=ask.prompt_field,
-            tenant=request.headers.get("X-Tenant", ask.tenant),
-            tier=request.headers.get("X-Tier", ""),
+            tenant=_header(request, "X-Tenant") or ask.tenant,
+            tier=_header(request, "X-Tier"),
         )
 
     async def _tokens(self, ask: Ask) -> Sequence[int]:
@@ -132,6 +132,11 @@ class Api:
             return self._tokenizer.encode_chat(messages)
         except UserError as error:
             raise bad_field("messages", str(error)) from error
+
+
+def _header(request: web.Request, name: str) -> str:
+    """A header's value, empty where it is missing; bytes that are no UTF-8 come as question marks."""
+    return request.headers.get(name, "").encode("utf-8", "replace").decode()
 
 
 async def _aside(length: int, encode: Callable[[T], list[int]], prompt: T) -> list[int]:
@@ -167,7 +172,7 @@ async def _shape_errors(request: web.Request, handler: Handler) -> web.StreamRes
 def _key_check(api_key: str) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        given = _header(request, "Authorization").removeprefix("Bearer ")
         if request.path != "/health" and not hmac.compare_digest(given.encode(), api_key.encode()):
             raise wrong_key()
         return await handler(request)

@@ -15,7 +15,8 @@ from engine.api.errors import ApiError, bad_field
 from engine.messages import Sampling
 
 Token = Annotated[int, msgspec.Meta(ge=0)]
-_Count = Annotated[int, msgspec.Meta(ge=1)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+_Stops = Annotated[list[str], msgspec.Meta(max_length=16)]
 _Prompt = str | list[str | Token | list[Token]]
 
 _COMPLETION_MAX_TOKENS: Final = 16
@@ -37,7 +38,7 @@ class _Common(msgspec.Struct, kw_only=True):
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     seed: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | None = None
-    stop: str | list[str] | None = None
+    stop: str | _Stops | None = None
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
     user: str | None = None
@@ -134,6 +135,8 @@ def _decode(raw: bytes, decoder: msgspec.json.Decoder[B]) -> B:
         raise _field_error(str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ApiError(400, f"the body is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise ApiError(400, "the body is nested too deep") from error
 
 
 def _field_error(text: str) -> ApiError:

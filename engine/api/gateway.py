@@ -87,12 +87,12 @@ class Gateway:
             case Failed():
                 self.failure = message.error
 
-    def on_lost(self) -> None:
-        """The worker is gone, and what it held with it."""
+    def on_lost(self, *, died: bool) -> None:
+        """The worker is gone, and what it held with it; `died` unless it was let go."""
         self._link = None
         self.closed_because = "the worker is gone; the server is stopping"
         lost, self._live = self._live, {}
-        if lost:
+        if died:
             self._ledger.worker_event(EventKind.WORKER_LOST)
         for attempt in lost.values():
             if attempt.verdict:

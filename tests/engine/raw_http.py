@@ -4,7 +4,13 @@ import json
 import socket
 
 
-def post(address: tuple[str, int], body: dict[str, object], request_id: str, receive_buffer: int = 0) -> socket.socket:
+def post(
+    address: tuple[str, int],
+    body: dict[str, object],
+    request_id: str,
+    receive_buffer: int = 0,
+    encoding: str = "utf-8",
+) -> socket.socket:
     """Send a completion request and return the socket with nothing read from it."""
     sock = socket.socket()
     if receive_buffer:
@@ -13,7 +19,7 @@ def post(address: tuple[str, int], body: dict[str, object], request_id: str, rec
     sock.connect(address)
     payload = json.dumps(body)
     head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: {request_id}\r\nConnection: close\r\n"
-    sock.sendall(f"{head}Content-Length: {len(payload)}\r\n\r\n{payload}".encode())
+    sock.sendall(f"{head}Content-Length: {len(payload)}\r\n\r\n{payload}".encode(encoding))
     return sock
 
 

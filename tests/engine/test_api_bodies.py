@@ -80,6 +80,8 @@ def test_a_chat_reads_parts_and_the_newer_names() -> None:
         ({"prompt": [-1]}, "prompt[0]"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": "many"}, "max_tokens"),
+        ({"max_tokens": 2**63}, "max_tokens"),
+        ({"stop": ["x"] * 17}, "stop"),
         ({"temperature": 2.5}, "temperature"),
         ({"top_p": 0}, "top_p"),
         ({"seed": 1.5}, "seed"),
@@ -133,7 +135,10 @@ def test_a_missing_field_is_named() -> None:
     assert caught.value.param == "messages"
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe"])
+DEEP = b'{"prompt": "x", "logit_bias": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"prompt": "\\ud800"}', DEEP])
 def test_what_is_no_object_is_refused(raw: bytes) -> None:
     with pytest.raises(ApiError) as caught:
         read_completion(raw)

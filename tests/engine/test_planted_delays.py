@@ -76,10 +76,11 @@ async def _ask(session: aiohttp.ClientSession, name: str) -> None:
 
 
 async def _ask_behind_a_slow_step(session: aiohttp.ClientSession) -> None:
-    """The second is sent when the first has its first token, and so while its second step takes long."""
+    """The second is sent 200 ms after the first token of the first, and so well inside its slow second step."""
     body = {"prompt": "x", "max_tokens": 4, "stream": True}
     async with session.post("/v1/completions", json=body, headers={"X-Request-Id": "slow step"}) as response:
         await response.content.readline()
+        await asyncio.sleep(0.2)
         await _ask(session, "behind it")
         await response.read()
 
@@ -93,7 +94,7 @@ async def _requests(url: str) -> None:
 
 
 async def _record(runs: Path) -> Path:
-    delays = [delay for delay, _ in PLANTED.values()] + [Delay("execute", SLOW_STEP, 2, 2 * MS)]
+    delays = [delay for delay, _ in PLANTED.values()] + [Delay("execute", SLOW_STEP, 2, 4 * MS)]
     source = open_model("tiny", "dummy")
     command = (sys.executable, "-m", "tests.engine.planted_worker", msgspec.json.encode(delays).decode())
     options = EngineOptions(source, "tiny", Config(), runs, "dummy", "cpu", command)
@@ -138,8 +139,8 @@ def test_and_in_no_other_request(causes: dict[tuple[int, str], int], cause: str)
 
 
 def test_a_step_under_way_when_a_request_arrives_is_named(causes: dict[tuple[int, str], int]) -> None:
-    """The slow step takes twice MS; however late the second request is sent, it meets most of it."""
-    assert causes[SLOW_STEP, "DECODE"] >= 2 * NS
+    """The slow step takes so long that the second request, however late it is sent, meets much of it."""
+    assert causes[SLOW_STEP, "DECODE"] >= 4 * NS
     assert causes[BEHIND_IT, "STEP_IN_FLIGHT"] >= NS
     assert all(ns < NS for (rid, cause), ns in causes.items() if cause == "STEP_IN_FLIGHT" and rid != BEHIND_IT)
 

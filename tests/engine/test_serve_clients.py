@@ -1,5 +1,7 @@
 """Clients that leave, clients that do not read, and clients without a key."""
 
+import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -75,16 +77,34 @@ def _has_event(server: Served, rid: int, kind: str) -> bool:
     return any(event["rid"] == rid and event["kind"] == kind for event in server.rows("events"))
 
 
-def test_a_broken_connection_before_the_body_is_whole_is_no_request(server: Served) -> None:
-    before = len(server.rows("requests"))
-    sock = raw_http.post(server.address, SHORT, "whole")
-    raw_http.read_all(sock)
-    half = raw_http.post(server.address, SHORT, "half")
+def test_half_a_body_is_no_request(server: Served) -> None:
+    half = socket.create_connection(server.address)
+    half.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: half\r\nContent-Length: 100\r\n\r\n{")
     half.close()
+    raw_http.read_all(raw_http.post(server.address, SHORT, "whole"))
     server.await_status("whole", ["ok"])
-    rows = server.rows("requests")
-    assert len(rows) <= before + 2
-    assert all(row["status"] in {"ok", "cancelled", "open"} for row in rows[before:])
+    assert "half" not in {row["request_id"] for row in server.rows("requests")}
+
+
+def test_odd_headers_and_texts_are_served(server: Served) -> None:
+    odd = {**SHORT, "prompt": "\x00\u200b\U0001f600 \ufffd", "user": "\U0001f600" * 100}
+    answer = raw_http.read_all(raw_http.post(server.address, odd, "na\u00efve \U0001f600"))
+    assert b"HTTP/1.1 200" in answer
+    server.await_status("na\u00efve \U0001f600", ["ok"])
+    latin = raw_http.post(server.address, SHORT, "caf\u00e9", encoding="latin-1")
+    assert b"HTTP/1.1 200" in raw_http.read_all(latin)
+    server.await_status("caf?", ["ok"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [("/v1/completions", b"[]", 400), ("/v1/completions", b"x" * 5_000_000, 413), ("/v1/nothing", b"{}", 404)],
+)
+def test_every_refusal_has_openais_shape(server: Served, path: str, body: bytes, status: int) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(server.url + path, body)
+    assert caught.value.code == status
+    assert json.loads(caught.value.read())["error"]["type"] == "invalid_request_error"
 
 
 def test_a_key_is_asked_for_everywhere_but_at_health(tmp_path: Path) -> None:
