@@ -134,7 +134,7 @@ def _snapshots(run: Path) -> dict[str, _Snapshot]:
 
 def _snapshot(run: Path, table: Table) -> _Snapshot:
     """Look again when a part vanished by a merge, or when the ring was overwritten because it has been sealed."""
-    before: list[Part] = []
+    before: list[Part] | None = None
     for _ in range(_TRIES):
         with ExitStack() as opened:
             snapshot = _Snapshot()

@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recorder.drain import Drain, RecordSettings
+from recorder.parts import Part, all_parts
 from recorder.producer import PartProducer, RingProducer
 from recorder.run import RunError
 from recorder.schema import REQUESTS, SLICES, TABLES
 from recorder.tables import open_tables, without_superseded, without_torn
 from recorder.words import EventKind, Role, Status, StepKind
-from tests.recorder.rows import new_run
+from tests.recorder.rows import append_slices, new_run, shown
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -184,3 +185,47 @@ def test_drops_are_known_after_the_rings_are_gone(tmp_path: Path) -> None:
     assert Drain(run, RecordSettings()).close()
     assert not list((run / "rings").iterdir())
     assert open_tables(run).drops == drops_of(worker0={"samples": 5}, recorder={"samples": 0, "recorder": 0})
+
+
+@pytest.fixture
+def after_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Lets something happen just after the reader has listed the parts of `slices` for the first time."""
+    pending: list[Callable[[], object]] = []
+
+    def list_then_act(run: Path, table: str) -> list[Part]:
+        listed = all_parts(run, table)
+        if table == "slices" and pending:
+            pending.pop()()
+        return listed
+
+    monkeypatch.setattr("recorder.tables.all_parts", list_then_act)
+    return pending.append
+
+
+def test_ring_overwritten_while_it_is_read(
+    tmp_path: Path, after_listing: Callable[[Callable[[], object]], None]
+) -> None:
+    """The slots the reader wants are sealed, freed and filled again behind its back: it looks at the parts again."""
+    run = new_run(tmp_path)
+    producer, drain = RingProducer(run, "worker0", ["slices"], 0.01), Drain(run, RecordSettings(seal_interval_s=0))
+    append_slices(producer, range(100))
+
+    def overtake() -> None:
+        drain.tick()
+        append_slices(producer, range(100, 200))
+
+    after_listing(overtake)
+    tables = open_tables(run)
+    assert (shown(tables), tables.damages) == (list(range(200)), [])
+
+
+def test_run_closed_while_it_is_read(tmp_path: Path, after_listing: Callable[[Callable[[], object]], None]) -> None:
+    """Rings vanish between the two looks of a reader: what it has open stays."""
+    run = new_run(tmp_path)
+    producer = RingProducer(run, "worker0", ["slices"], 0.01)
+    append_slices(producer, range(100))
+    producer.close()
+    drain = Drain(run, RecordSettings())
+    after_listing(drain.close)
+    tables = open_tables(run)
+    assert (shown(tables), tables.damages) == (list(range(100)), [])
