@@ -1,10 +1,8 @@
-"""`tailtrace serve`: the command line, the door and the signals around one engine."""
+"""`tailtrace serve`: the command line, the signals, and the life of one engine from loading to sealed."""
 
 import argparse
 import asyncio
-import errno
 import gc
-import ipaddress
 import os
 import signal
 import socket
@@ -13,22 +11,14 @@ import time
 from pathlib import Path
 from typing import Final
 
-from aiohttp import web
-
 from engine.api.app import Api, build_app
+from engine.api.door import LAST_WORDS_S, Door, check_host, listen
 from engine.config import load_config
 from engine.model.source import DEFAULT_MODEL, LOAD_FORMATS, open_model
 from engine.supervisor import Engine, EngineOptions, first_of
-from recorder.errors import UserError
 
-_LAST_WORDS_S: Final = 3.0
-"""How long requests that were cut off may take to hear of it."""
 _NARRATE_S: Final = 2.0
 _WATCH_S: Final = 1.0
-
-
-class DoorError(UserError):
-    """The address can't be served: in use, not allowed, or open to others without a key."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,35 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM: 0; 1 when the worker died or the run could not be sealed. Raises UserError."""
     config = load_config(args.config)
-    check_door(args.host, args.api_key, args.allow_open)
-    with listen(args.host, args.port) as door:
+    check_host(args.host, args.api_key, allow_open=args.allow_open)
+    with listen(args.host, args.port) as sock:
         source = open_model(args.model, args.load_format)
         options = EngineOptions(source, args.model, config, args.runs, args.load_format, args.device)
-        return asyncio.run(_serve(options, door, args.api_key))
-
-
-def check_door(host: str, api_key: str | None, allow_open: bool) -> None:
-    """Raises DoorError where others could come in without a key."""
-    if api_key or allow_open or _is_loopback(host):
-        return
-    raise DoorError(
-        f"--host {host} can be reached from other machines: give --api-key KEY, or --allow-open if everybody may use it"
-    )
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises DoorError where the address is in use or can't be had."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-        return socket.create_server((host, port), family=family, backlog=1024)
-    except OverflowError as error:
-        raise DoorError(f"--port {port} is no port; ports go up to 65535") from error
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise DoorError(
-                f"port {port} of {host} is in use: stop who uses it, or choose another with --port"
-            ) from error
-        raise DoorError(f"can't listen on {host} port {port}: {error.strerror}") from error
+        return asyncio.run(_serve(options, sock, args.api_key))
 
 
 class StopSignals:
@@ -101,44 +67,35 @@ class StopSignals:
         (self.second if self.first.is_set() else self.first).set()
 
 
-async def _serve(options: EngineOptions, door: socket.socket, api_key: str | None) -> int:
+async def _serve(options: EngineOptions, sock: socket.socket, api_key: str | None) -> int:
     signals = StopSignals()
     engine = Engine(options)
-    runner = await open_door(engine, door, api_key)
+    name = options.source.spec.name
+    api = Api(engine.gateway, options.source.tokenizer, name, options.source.spec.vocab)
+    door = Door(build_app(api, api_key, options.config.server.max_body_bytes), sock)
+    await door.open()
     try:
         if not await _load(engine, signals):
             return 0
-        _say(f"serving {options.source.spec.name} at {_url(door)}   (Ctrl-C finishes what runs, then seals the run)")
+        _say(f"serving {name} at {door.url}   (Ctrl-C finishes what runs, then seals the run)")
         _say(f"recording to {engine.run}" if engine.run else "recording nothing: [record] enabled = false")
         await _until_stopped(engine, signals)
-        await drain(engine, runner, signals.second)
+        await drain(engine, door, signals.second)
     finally:
-        await runner.cleanup()
+        await door.close()
     return await _close(engine)
 
 
-async def open_door(engine: Engine, door: socket.socket, api_key: str | None) -> web.AppRunner:
-    """Answer on a listening socket from now on; until the model is loaded with 503. End it with `cleanup`."""
-    source = engine.options.source
-    api = Api(engine.gateway, source.tokenizer, source.spec.name, source.spec.vocab)
-    app = build_app(api, api_key, engine.options.config.server.max_body_bytes)
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_LAST_WORDS_S)
-    await runner.setup()
-    await web.SockSite(runner, door).start()
-    return runner
-
-
-async def drain(engine: Engine, runner: web.AppRunner, now: asyncio.Event) -> None:
+async def drain(engine: Engine, door: Door, now: asyncio.Event) -> None:
     """Take no new requests and let those that run finish; cut them off after `drain_timeout_s` or once `now` is set."""
     gateway, settled = engine.gateway, engine.ledger.settled
     gateway.closed_because = "the server is stopping"
-    for site in list(runner.sites):
-        await site.stop()
+    await door.refuse_new()
     await first_of(settled, now, timeout_s=engine.options.config.server.drain_timeout_s)
     if not settled.is_set():
         gateway.cut_off("the server stopped before this request was finished")
-    await runner.cleanup()
-    await first_of(settled, timeout_s=_LAST_WORDS_S)
+    await door.close()
+    await first_of(settled, timeout_s=LAST_WORDS_S)
 
 
 async def _load(engine: Engine, signals: StopSignals) -> bool:
@@ -189,18 +146,6 @@ async def _close(engine: Engine) -> int:
         what = "the run is sealed" if sealed else "the run could not be sealed, but can be read"
         _say(f"{what}; look at it with: tailtrace open {engine.run}")
     return 1 if died or not sealed else 0
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _url(door: socket.socket) -> str:
-    host, port = door.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _say(text: str) -> None:

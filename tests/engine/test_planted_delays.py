@@ -19,9 +19,9 @@ from aiohttp import web
 
 from engine.api.app import Api, Tokenizer, build_app
 from engine.api.attempt import Detokenizer
+from engine.api.door import Door, listen
 from engine.config import Config
 from engine.model.source import open_model
-from engine.serve import listen
 from engine.supervisor import Engine, EngineOptions
 from recorder.attribution import attribute
 from recorder.check import check
@@ -101,13 +101,12 @@ async def _record(runs: Path) -> Path:
     engine = Engine(options)
     app = build_app(Api(engine.gateway, SlowTokenizer(source.tokenizer), "tiny", source.spec.vocab), None, 1 << 20)
     app.on_response_prepare.append(_write_late)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    with listen("127.0.0.1", 0) as door:
-        await web.SockSite(runner, door).start()
+    with listen("127.0.0.1", 0) as sock:
+        door = Door(app, sock)
+        await door.open()
         await engine.start()
-        await _requests(f"http://127.0.0.1:{door.getsockname()[1]}")
-        await runner.cleanup()
+        await _requests(door.url)
+        await door.close()
     assert await engine.leave()
     assert engine.run is not None
     return engine.run
