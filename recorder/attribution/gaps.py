@@ -7,15 +7,16 @@ import numpy as np
 
 from recorder.attribution.attempts import Attempts, Events
 from recorder.attribution.budget import SKIPPED, Budget, preempted
-from recorder.attribution.columns import Bools, Ints, first_known, sums
+from recorder.attribution.columns import Bools, Ints, equal, first_known, sums
 from recorder.attribution.passes import Passes
 from recorder.attribution.slices import Parts, Slices
 from recorder.schema import NONE
 from recorder.words import EventKind, Reason
 
 _REASONS: Final = list(Reason)
+_RESUMED: Final = -2
 _SLICE: Final = -1
-"""Stands for a slice where a preemption has its reason; sorts before all reasons."""
+"""Stand where a preemption has its reason, and sort before all reasons."""
 
 
 def complete(passes: Passes, slices: Slices) -> Bools:
@@ -28,9 +29,10 @@ def charge_gaps(budget: Budget, passes: Passes, whole: Bools, attempts: Attempts
     """Charge the passes that attempts were left out of; only those of `whole`, see `complete`."""
     begin, until = marks.gaps(passes, attempts)
     ns = passes.measure(whole).between(begin, until)
-    skipped = marks.reason == _SLICE
+    lost = marks.reason >= 0
+    skipped = ~lost & ~marks.hide_preemption()
     budget.charge(SKIPPED, attempts.row, sums(len(attempts), marks.who[skipped], ns[skipped]))
-    for code in np.unique(marks.reason[~skipped]):
+    for code in np.unique(marks.reason[lost]):
         chosen = marks.reason == code
         rows = attempts.row[marks.who[chosen]]
         budget.charge(preempted(_REASONS[code]), rows, ns[chosen], culprit=marks.other[chosen])
@@ -38,28 +40,38 @@ def charge_gaps(budget: Budget, passes: Passes, whole: Bools, attempts: Attempts
 
 @dataclass(frozen=True)
 class Marks:
-    """What changed the standing of attempts: slices and preemptions, in the order of attempt and step."""
+    """What told of the standing of attempts: slices, preemptions, resumptions, in the order of attempt and step."""
 
     who: Ints
     step: Ints
     reason: Ints
-    """`_SLICE`, or why it was preempted."""
+    """`_RESUMED`, `_SLICE`, or why it was preempted."""
     other: Ints
     """Request to blame, or NONE."""
+    before: Ints
+    """Tokens in its KV cache before a slice; NONE for events."""
+    after: Ints
+    """Tokens in its KV cache after a slice; NONE for events."""
 
     @classmethod
     def of(cls, parts: Parts, events: Events, attempts: Attempts) -> "Marks":
         """The marks of one worker's attempts."""
-        lost = events.where(events.are(EventKind.PREEMPTED))
-        owner = attempts.match(lost.rid, lost.t)
-        lost, owner = lost.where(owner >= 0), owner[owner >= 0]
-        size = len(parts.who)
-        who = np.concatenate((parts.who, owner))
-        step = np.concatenate((parts.slices.step, lost.step))
-        reason = np.concatenate((np.full(size, _SLICE), lost.reason))
-        other = np.concatenate((np.full(size, NONE), lost.other_rid))
-        order = np.lexsort((reason, step, who))
-        return cls(who[order], step[order], reason[order], other[order])
+        events = events.where(events.are(EventKind.PREEMPTED, EventKind.RESUMED))
+        owner = attempts.match(events.rid, events.t)
+        events, owner = events.where(owner >= 0), owner[owner >= 0]
+        reason = np.where(events.are(EventKind.RESUMED), _RESUMED, events.reason)
+        slices, none = parts.slices, np.full(len(owner), NONE)
+        nobody = np.full(len(parts.who), NONE)
+        columns = (
+            np.concatenate((parts.who, owner)),
+            np.concatenate((slices.step, events.step)),
+            np.concatenate((np.full(len(parts.who), _SLICE), reason)),
+            np.concatenate((nobody, events.other_rid)),
+            np.concatenate((slices.before, none)),
+            np.concatenate((slices.before + slices.tokens, none)),
+        )
+        order = np.lexsort((columns[2], columns[1], columns[0]))
+        return cls(*(column[order] for column in columns))
 
     def gaps(self, passes: Passes, attempts: Attempts) -> tuple[Ints, Ints]:
         """The time from each mark to the next one of its attempt, or until the attempt left.
@@ -68,10 +80,24 @@ class Marks:
         A finished attempt has no gap after its last mark: if there is a step after that, its slice was lost.
         """
         size = len(self.who)
-        same = self.who[1:] == self.who[:-1]
-        took_part = np.insert(same & (self.step[1:] == self.step[:-1]), 0, False)[:size]
-        begin = passes.from_step(self.step + ((self.reason == _SLICE) | took_part))
+        took_part = (self.who[1:] == self.who[:-1]) & (self.step[1:] == self.step[:-1]) & (self.reason[:-1] == _SLICE)
+        ran = (self.reason < 0) | np.insert(took_part, 0, False)[:size]
+        begin = passes.from_step(self.step + ran)
         left = np.where(attempts.finished, NONE, first_known(attempts.gone, attempts.end))[self.who]
-        followed = np.append(same, False)[:size]
-        until = np.where(followed, passes.from_step(np.append(self.step[1:], 0)[:size]), left)
+        until = np.where(self._followed(), passes.from_step(np.append(self.step[1:], 0)[:size]), left)
         return begin, np.minimum(until, attempts.end[self.who])
+
+    def hide_preemption(self) -> Bools:
+        """After which slices a preemption happened whose row was lost, so that being left out has no known cause.
+
+        The attempt resumed next, or its next slice does not go on where this one ended.
+        """
+        size = len(self.who)
+        resumed = self.reason[1:] == _RESUMED
+        jumped = (self.reason[1:] == _SLICE) & (self.before[1:] != self.after[:-1])
+        hidden = np.append((self.reason[:-1] == _SLICE) & (resumed | jumped), False)[:size]
+        return hidden & self._followed()
+
+    def _followed(self) -> Bools:
+        """Which marks are followed by another of the same attempt."""
+        return np.append(equal(self.who[1:], self.who[:-1]), False)[: len(self.who)]

@@ -24,12 +24,14 @@ class Slices:
     rid: Ints
     role: Ints
     tokens: Ints
+    before: Ints
+    """Tokens in the request's KV cache before the step."""
 
     @classmethod
     def read(cls, slices: pa.Table) -> "Slices":
         """The slices of all workers."""
         numbers = {name: ints(slices, name) for name in ("step", "worker", "rid", "tokens")}
-        return cls(**numbers, role=codes(slices, "role", Role))
+        return cls(**numbers, role=codes(slices, "role", Role), before=ints(slices, "computed_before"))
 
     def take(self, chosen: Ints | Bools) -> "Slices":
         """These slices, in this order."""

@@ -234,6 +234,24 @@ def test_lost_slice_is_not_taken_for_being_left_out() -> None:
     assert "SKIPPED" not in found
 
 
+def test_lost_preemption_is_not_taken_for_being_skipped() -> None:
+    """The slice that follows does not go on where the one before ended, or a resumption says it."""
+    ledger = preempted()
+    ledger.rows["events"].clear()
+    assert causes(ledger, 1)["UNNAMED"] == 13 + 31
+    ledger.rows["slices"][-2]["computed_before"] = 4
+    assert causes(ledger, 1)["SKIPPED"] == 13 + 31
+    ledger.event(70, 4, 1, EventKind.RESUMED)
+    assert causes(ledger, 1)["UNNAMED"] == 13 + 31
+
+
+def test_lost_slice_does_not_prolong_a_preemption() -> None:
+    ledger = preempted()
+    ledger.event(46, 3, 1, EventKind.RESUMED)
+    found = causes(ledger, 1)
+    assert (found["PREEMPTED/KV_BLOCKS"], found["UNNAMED"], found["SKIPPED"]) == (12, 19, 13)
+
+
 def test_lost_last_slice_is_not_mistaken_for_the_way_out() -> None:
     ledger = one_request()
     del ledger.rows["slices"][-1]

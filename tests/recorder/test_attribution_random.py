@@ -155,7 +155,7 @@ def test_finished_requests_sum_to_end_to_end(ledger: Ledger) -> None:
 @given(runs, st.data())
 @settings(max_examples=50, deadline=None)
 def test_lost_rows_only_ever_grow_what_is_unnamed(ledger: Ledger, data: st.DataObject) -> None:
-    """No cause gains time because a step, a slice or a delivery is missing, whichever it is."""
+    """No cause gains time because a step, a slice, a delivery or an event is missing, whichever it is."""
 
     def by_cause() -> Counter[tuple[int, str]]:
         found: Counter[tuple[int, str]] = Counter()
@@ -167,7 +167,7 @@ def test_lost_rows_only_ever_grow_what_is_unnamed(ledger: Ledger, data: st.DataO
 
     ended = {row["rid"] for row in ledger.rows["requests"] if row["status"] == Status.OK}
     before = by_cause()
-    table = data.draw(st.sampled_from(["steps", "slices", "deliveries"]))
+    table = data.draw(st.sampled_from(["steps", "slices", "deliveries", "events"]))
     if ledger.rows[table]:
         del ledger.rows[table][data.draw(st.integers(0, len(ledger.rows[table]) - 1))]
     after = by_cause()
