@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from recorder.parts import Part, Soundness, all_parts, inspect, outermost, read_part
 from recorder.records import Records, in_order, to_arrow
 from recorder.ring import RingError, RingReader, Tail
-from recorder.run import RunInfo, load_info, rings_dir
+from recorder.run import RunError, RunInfo, load_info, rings_dir
 from recorder.schema import TABLES, Table
 from recorder.words import Status
 
@@ -98,7 +98,7 @@ class RunTables:
                 return in_order(TABLES[table], pa.concat_tables([*parts, self.tail(table)]))
             except FileNotFoundError:
                 self._snapshots = _snapshots(self.path)
-        raise FileNotFoundError(f"the parts of {self.path / table} keep vanishing")
+        raise RunError(f"{self.path} changes faster than it can be read: try again")
 
     def _settled(self, table: str, rows: pa.Table) -> pa.Table:
         if table == "requests":
@@ -148,7 +148,7 @@ def _snapshot(run: Path, table: Table) -> _Snapshot:
             if complete or parts == before:
                 return snapshot
             before = parts
-    raise FileNotFoundError(f"the parts of {run / table.name} keep vanishing")
+    raise RunError(f"{run} changes faster than it can be read: try again")
 
 
 def _open_rings(run: Path, table: Table, snapshot: _Snapshot, opened: ExitStack) -> dict[str, RingReader]:
