@@ -182,4 +182,5 @@ def _finished(end: End) -> Finished:
         progress.preemptions,
         progress.recomputed_tokens,
         progress.device_ns,
+        end.spans[-1].end if end.spans else progress.queued,
     )

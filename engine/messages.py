@@ -69,6 +69,8 @@ class Finished(msgspec.Struct, tag="finished", frozen=True):
     preemptions: int
     recomputed_tokens: int
     device_ns: int
+    ended: int
+    """End of its last span on the worker: its last token, or its cancellation."""
 
 
 class Refused(msgspec.Struct, tag="refused", frozen=True):

@@ -73,7 +73,7 @@ class FrontLedger:
         if end:
             self._span(attempt.rid, Phase.INGRESS, attempt.submission.arrival, end.queued)
         if end and end.last_token is not None and verdict.returned is not None:
-            self._span(attempt.rid, Phase.RETURN, end.last_token, verdict.returned)
+            self._span(attempt.rid, Phase.RETURN, end.ended, verdict.returned)
         self._row(
             "requests",
             **self._at_arrival.pop(attempt.rid),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from recorder.check import check
 from recorder.tables import RunTables, open_tables
 
 ROOT = Path(__file__).parents[2]
@@ -132,9 +133,13 @@ class Served:
 
 @contextmanager
 def serving(folder: Path, *arguments: object, toml: str = "") -> Iterator[Served]:
-    """A server that is ready, and gone at the end."""
+    """A server that is ready. At the end it stops in order, unless the test ended it, and its run passes all checks."""
     server = Served(folder, *arguments, toml=toml)
     try:
         yield server.await_ready()
+        assert server.process.poll() is not None or server.stop() == 0, server.said
+        assert "Traceback" not in server.said
+        for run in server.runs.glob("*"):
+            assert [found for found in check(open_tables(run)) if not found.ok] == []
     finally:
         server.end()
