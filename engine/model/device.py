@@ -3,6 +3,7 @@
 import os
 import time
 
+import psutil
 import torch
 
 from engine.model.errors import ModelError
@@ -40,6 +41,14 @@ def pick_threads(threads: int | None) -> int:
     With all cores taken, OpenMP's barriers spin against the other processes: a 40 ms step was seen to take a second.
     """
     return threads or max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def cache_budget(device: torch.device) -> int:
+    """Bytes for the KV cache where nobody says: most of what a GPU has left; on CPU a quarter of it, 1 GiB at most."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free * 8 // 10
+    return min(psutil.virtual_memory().available // 4, 2**30)
 
 
 def _product_time(dtype: torch.dtype, spec: ModelSpec) -> int:

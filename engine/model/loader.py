@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from engine.model.decoder import Decoder
-from engine.model.device import pick_device, pick_dtype, pick_threads
+from engine.model.device import cache_budget, pick_device, pick_dtype, pick_threads
 from engine.model.errors import ModelError
 from engine.model.executor import TorchExecutor
 from engine.model.source import ModelSource, open_model
@@ -16,7 +16,6 @@ from engine.model.tokenizer import Tokenizer
 from engine.model.weights import DummyWeights, GGUFWeights, SafetensorsWeights, Weights
 
 _NAMES = {torch.bfloat16: "bf16", torch.float32: "fp32"}
-_DEFAULT_MEMORY_MB = 512
 
 
 @dataclass(frozen=True)
@@ -64,17 +63,19 @@ def load_model(
     threads: int | None = None,
     seed: int = 0,
 ) -> LoadedModel:
-    """Load what `open_model` finds. The cache has `num_blocks` blocks, or as many as `memory_mb` (MiB) hold.
+    """Load what `open_model` finds.
 
+    The cache has `num_blocks` blocks, or as many as `memory_mb` (MiB) hold; without either, `cache_budget` decides.
     `seed` makes random weights and stands in for requests that bring none. Sets torch's threads for the process.
     Raises `ModelError`: no such model, device or dtype; missing tensors; a cache of less than one block.
     """
     torch.set_num_threads(pick_threads(threads))
     source, place = open_model(model, load_format), pick_device(device)
     number = pick_dtype(dtype, place, source.spec)
-    blocks = num_blocks or _blocks_in(memory_mb or _DEFAULT_MEMORY_MB, block_size, number, source.spec)
     with torch.inference_mode():
         decoder = Decoder(source.spec, _weights(source, number, place, seed))
+    block_bytes = block_size * source.spec.kv_bytes_per_token(number.itemsize)
+    blocks = num_blocks or _blocks_in(memory_mb * 2**20 if memory_mb else cache_budget(place), block_bytes)
     info = {
         **source.info(),
         "device": place.type,
@@ -82,7 +83,7 @@ def load_model(
         "torch_threads": torch.get_num_threads(),
         "kv_blocks": blocks,
         "kv_block_size": block_size,
-        "kv_bytes": blocks * block_size * source.spec.kv_bytes_per_token(number.itemsize),
+        "kv_bytes": blocks * block_bytes,
     }
     return LoadedModel(source, decoder, blocks, block_size, seed, info)
 
@@ -95,9 +96,10 @@ def _weights(source: ModelSource, dtype: torch.dtype, device: torch.device, seed
     return SafetensorsWeights(source.spec, dtype, device, source.path)
 
 
-def _blocks_in(memory_mb: int, block_size: int, dtype: torch.dtype, spec: ModelSpec) -> int:
-    block_bytes = block_size * spec.kv_bytes_per_token(dtype.itemsize)
-    blocks = memory_mb * 2**20 // block_bytes
-    if blocks < 1:
-        raise ModelError(f"kv.memory_mb {memory_mb} holds no block of {spec.name} ({block_bytes} bytes each); raise it")
-    return blocks
+def _blocks_in(memory: int, block_bytes: int) -> int:
+    if memory < block_bytes:
+        raise ModelError(
+            f"{memory} bytes of memory hold no KV block of {block_bytes} bytes; "
+            "raise kv.memory_mb or lower kv.block_size"
+        )
+    return memory // block_bytes
