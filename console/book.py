@@ -33,11 +33,15 @@ class Health:
 
 @dataclass
 class Book:
-    """One run of those on the command line. What it holds is filled in by threads and read by screens."""
+    """One run of those on the command line. What it holds is filled in when a thread has answered.
+
+    `answered_ns` is the sum of the end-to-end times of the ok requests, which the causes in `report` have to add up to.
+    """
 
     path: Path
     lanes: "Lanes | None" = None
     report: "Report | None" = None
+    answered_ns: int = 0
     health: Health | None = None
     revision: int = 0
     _session: Session | None = None

@@ -36,7 +36,7 @@ class Key:
 
 def _timeline() -> Iterator[Key]:
     at = Scope.TIMELINE
-    yield Key(at, "space", "space", "play", "Play or pause", "run the playhead; at the end it starts over", "play")
+    yield Key(at, "space", "space", "play", "Play or pause", "run the playhead, or hold it", "play")
     yield Key(at, "w", "w", "zoom(1)", "Zoom in", "half the window, about the playhead", "zoom")
     yield Key(at, "s", "s", "zoom(-1)", "Zoom out", "twice the window, about the playhead")
     yield Key(at, "a", "a", "pan(-1)", "Pan left", "a quarter of the window", "")
@@ -46,14 +46,14 @@ def _timeline() -> Iterator[Key]:
     yield Key(at, "k,up", "k ↑", "lane(-1)", "Previous request", "select the lane above", palette=False)
     yield Key(at, "pagedown", "pgdn", "lane(10)", "Ten requests on", "select ten lanes below", palette=False)
     yield Key(at, "pageup", "pgup", "lane(-10)", "Ten requests back", "select ten lanes above", palette=False)
-    yield Key(at, "enter", "enter", "detail", "Request detail", "causes and culprits of the selected request", "detail")
-    yield Key(at, "n", "n", "slow(1)", "Next slow request", "over the SLO (--slo-ms, else p95 of E2E)", "slow")
+    yield Key(at, "enter", "enter", "detail", "Request detail", "its causes and culprits", "detail")
+    yield Key(at, "n", "n", "slow(1)", "Next slow request", "over the SLO (default: p95 of E2E)", "slow")
     yield Key(at, "N", "N", "slow(-1)", "Previous slow request", "over the SLO, backwards")
-    yield Key(at, "g", "g", "ask_seek", "Seek", "go to +2.5s, 73%, req:ID, step:12, 14:03:22.5, 12.4s", "seek")
-    yield Key(at, "full_stop", ".", "event(1)", "Next event", "playhead to the next change of state", "")
-    yield Key(at, "comma", ",", "event(-1)", "Previous event", "playhead to the change of state before")
-    yield Key(at, "right_square_bracket", "]", "pass(1)", "Next pass", "playhead to the next scheduler pass", "")
-    yield Key(at, "left_square_bracket", "[", "pass(-1)", "Previous pass", "playhead to the pass before")
+    yield Key(at, "g", "g", "ask_seek", "Seek", "+2.5s  73%  req:ID  step:12  14:03:22.5", "seek")
+    yield Key(at, "full_stop", ".", "event(1)", "Next event", "to the next change of state", "")
+    yield Key(at, "comma", ",", "event(-1)", "Previous event", "to the change of state before")
+    yield Key(at, "right_square_bracket", "]", "pass(1)", "Next pass", "to the next scheduler pass", "")
+    yield Key(at, "left_square_bracket", "[", "pass(-1)", "Previous pass", "to the pass before")
     yield Key(at, "right", "→", "nudge(1)", "Playhead right", "one column", palette=False)
     yield Key(at, "left", "←", "nudge(-1)", "Playhead left", "one column", palette=False)
     yield Key(at, "home", "home", "ends(-1)", "To the beginning", "playhead to the run's beginning")
@@ -68,9 +68,7 @@ def _detail() -> Iterator[Key]:
     at = Scope.DETAIL
     yield Key(at, "j,down", "j ↓", "cause(1)", "Next cause", "select the row below", palette=False)
     yield Key(at, "k,up", "k ↑", "cause(-1)", "Previous cause", "select the row above", palette=False)
-    yield Key(
-        at, "enter,c", "enter c", "culprit", "Jump to the culprit", "the request behind the selected cause", "culprit"
-    )
+    yield Key(at, "enter,c", "enter c", "culprit", "Jump to the culprit", "the request behind the cause", "culprit")
     yield Key(at, "escape", "esc", "close", "Close the detail", "back to the lanes", "close")
 
 
@@ -88,7 +86,7 @@ def _compare() -> Iterator[Key]:
     at = Scope.COMPARE
     yield Key(at, "j,down", "j ↓", "pair(1)", "Next request", "select the pair below", palette=False)
     yield Key(at, "k,up", "k ↑", "pair(-1)", "Previous request", "select the pair above", palette=False)
-    yield Key(at, "o", "o", "order", "Winners or losers first", "turn the list of pairs around", "order")
+    yield Key(at, "o", "o", "order", "Turn the list around", "biggest winner first, or loser", "order")
     yield Key(at, "m", "m", "metric", "Next metric", "CDF of E2E, TTFT or TPOT", "metric")
     yield Key(at, "pagedown,space", "pgdn", "scroll(12)", "Page down", "twelve lines", palette=False)
     yield Key(at, "pageup", "pgup", "scroll(-12)", "Page up", "twelve lines", palette=False)
@@ -104,7 +102,7 @@ def _everywhere() -> Iterator[Key]:
     yield Key(at, "3", "3", "app.show('compare')", "Compare", "two runs, request by request")
     yield Key(at, "tab", "tab", "app.next_run(1)", "Next run", "of those on the command line")
     yield Key(at, "shift+tab", "shift+tab", "app.next_run(-1)", "Previous run", "of those on the command line")
-    yield Key(at, "R", "R", "app.reload", "Reload", "read the run again; a live one has grown", "reload")
+    yield Key(at, "R", "R", "app.reload", "Reload", "read again; a live run has grown", "reload")
     yield Key(at, "t", "t", "app.toggle_theme", "Light or dark", "the other theme")
     yield Key(at, "question_mark", "?", "app.help", "Help", "all keys", "help", palette=False)
     yield Key(

@@ -14,7 +14,7 @@ from console.widgets.ink import Line, fit, rule
 from console.widgets.paper import Paper
 
 _KEY_WIDTH: Final = 10
-_TITLE_WIDTH: Final = 24
+_TITLE_WIDTH: Final = 22
 
 
 class HelpScreen(ModalScreen[None]):

@@ -14,7 +14,7 @@ from console.report import UNNAMED, Report, report
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.session import Session
-from console.text.report import block_lines
+from console.text.report import block_lines, counted
 from console.widgets.ink import Line, beside, duration, rule, spread
 from console.widgets.paper import Paper
 from console.widgets.plot import Points, scatter
@@ -61,8 +61,9 @@ class OverviewScreen(RunScreen):
             self.ask("lanes", load_lanes, self._plotted)
         self.redraw("#page", layout=True)
 
-    def _reported(self, found: Report) -> None:
-        self.book.report = self._report = found
+    def _reported(self, found: tuple[Report, int]) -> None:
+        self.book.report, self.book.answered_ns = found
+        self._report = self.book.report
         self.redraw("#page", layout=True)
         if self._lanes is None:
             self.ask("lanes", load_lanes, self._plotted)
@@ -122,7 +123,7 @@ class OverviewScreen(RunScreen):
             while block and not block[-1]:
                 del block[-1]
             if name == "causes":
-                block = _with_sum(block, found, width)
+                block = _with_sum(block, found, self.book.answered_ns, width)
             lines += [*block, []] if block else []
         return lines
 
@@ -145,22 +146,21 @@ def _points(lanes: Lanes, column: str, slo_ns: int | None) -> Points:
     return Points(lanes.columns["arrival"][known], values[known], np.isin(known, lanes.slow(slo_ns)))
 
 
-def _read_report(session: Session, cursor: duckdb.DuckDBPyConnection) -> Report:
-    """The report, with a row for what has no name even where there is nothing in it."""
+def _read_report(session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[Report, int]:
+    """The report, with a row for what has no name even where there is nothing in it, and what the causes sum to."""
     found = report(session)
     found["causes_ns"].setdefault(UNNAMED, 0)
-    return found
+    answered: int = session.ask("answered_time", cursor=cursor).to_pylist()[0]["ns"]
+    return found, answered
 
 
-def _with_sum(block: list[Line], found: Report, width: int) -> list[Line]:
-    """The causes with their sum below, to the nanosecond."""
+def _with_sum(block: list[Line], found: Report, answered_ns: int, width: int) -> list[Line]:
+    """The causes with their sum below, to the nanosecond, beside what it has to be."""
     total = sum(found["causes_ns"].values())
-    count = found["requests"]["ok"]
-    left: Line = [
-        ("  ", "text"),
-        ("sum", "muted"),
-        (f" = E2E of {count:,} ok request{'' if count == 1 else 's'}", "good"),
-    ]
+    requests = counted(found["requests"]["ok"], "ok request")
+    agrees = total == answered_ns
+    words = f" = E2E of {requests}" if agrees else f" ≠ {answered_ns:,} ns, E2E of {requests}"
+    left: Line = [("  ", "text"), ("sum", "muted"), (words, "good" if agrees else "bad")]
     row = spread(left, [(f"{total:,} ns", "strong")], width)
     place = next(i for i, line in enumerate(block) if any(text.startswith(UNNAMED) for text, _ in line))
     return [*block[: place + 1], row, *block[place + 1 :]]

@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.timer import Timer
-from textual.widgets import Input
 
 from console.keys import Scope
 from console.lanes import Lanes, load_lanes
@@ -17,13 +16,14 @@ from console.replay import Replay
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.screens.request import RequestPanel, read_causes
-from console.seeking import HELP, SeekError, parse_seek
+from console.seeking import SeekError, parse_seek
 from console.session import Session
 from console.widgets.chart import Frame, geometry, legend
 from console.widgets.gantt import Gantt
 from console.widgets.ink import Line, instant
 from console.widgets.now import Member, now_lines
 from console.widgets.paper import Paper
+from console.widgets.seekline import SeekLine
 
 if TYPE_CHECKING:
     import duckdb
@@ -57,8 +57,6 @@ class TimelineScreen(RunScreen):
     TimelineScreen #side.-open #request { display: block; }
     TimelineScreen #side.-open #now { display: none; }
     TimelineScreen.-wide #side.-open #now { display: block; height: 16; }
-    TimelineScreen #seek { display: none; height: 1; border: none; padding: 0 1; background: $panel; }
-    TimelineScreen #seek.-open { display: block; }
     """
 
     def __init__(self) -> None:
@@ -78,7 +76,7 @@ class TimelineScreen(RunScreen):
                 yield Paper(self._now, id="now")
                 yield RequestPanel()
         yield Paper(lambda width, _height: [legend(width)], classes="bar legend")
-        yield Input(placeholder=f"seek to: {HELP}", id="seek", compact=True)
+        yield SeekLine()
 
     def on_mount(self) -> None:
         """A timer that only runs while the playhead does."""
@@ -254,28 +252,29 @@ class TimelineScreen(RunScreen):
 
     def action_ask_seek(self) -> None:
         """Open the line that asks where to."""
-        line = self.query_one("#seek", Input)
-        line.add_class("-open")
-        line.value = ""
-        line.focus()
+        self.query_one(SeekLine).open()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def on_input_submitted(self, event: SeekLine.Submitted) -> None:
         """Go there, or say why not."""
         event.stop()
-        self.key_escape()
+        self.on_seek_line_left()
         if not event.value.strip() or self.replay is None:
             return
         clock = self.book.session().tables.info.clock
         wall_offset = clock.wall_ns - clock.mono_ns if clock.kind == "monotonic" else None
+        before = self.replay.selected
         try:
             self._seek(parse_seek(event.value, self.replay.places(self._clock(), wall_offset)))
         except SeekError as error:
             self.notify(str(error), severity="warning", markup=False)
+        if self.replay.selected != before:
+            self._selected()
 
-    def key_escape(self) -> None:
-        """Close the line that asks."""
-        self.query_one("#seek", Input).remove_class("-open")
-        self.set_focus(None)
+    def on_seek_line_left(self) -> None:
+        """Back to where the focus was."""
+        self.query_one(SeekLine).close()
+        panel = self.query_one(RequestPanel)
+        self.set_focus(panel if self.query_one("#side").has_class("-open") else None)
 
     # The window
 

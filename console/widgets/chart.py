@@ -76,7 +76,7 @@ def _playhead_column(frame: Frame, width: int) -> int | None:
 
 def _over(cells: list[Piece], head: int | None) -> Line:
     """Cells with the playhead drawn over them; a solid cell lends it its colour as ground, a line is crossed."""
-    if head is not None and head < len(cells):
+    if head is not None and 0 <= head < len(cells):
         glyph, style = cells[head]
         colour = style.partition(" ")[0]
         kept = next((f" {word}" for word in style.split() if word.startswith("on.")), "")

@@ -56,7 +56,7 @@ def key_bar(keys: Sequence[Key], width: int) -> Line:
         if key in last or width_of(line) + width_of(entry) + width_of(tail) > width:
             continue
         line += entry
-    return crop(spread(line, tail, width), width)
+    return crop([*pad(line, width - width_of(tail)), *tail], width)
 
 
 def _entries(keys: Sequence[Key]) -> Line:

@@ -93,7 +93,7 @@ def _row(lanes: Lanes, cause: Cause, *, before: int, total: int, chosen: bool, w
         (fit(percent(cause.ns / total if total else None), 6, "right") + " ", "muted"),
     ]
     used = 1 + 2 + name_room + 8 + 1 + 7
-    blame_room = min(max(width - used, 0), 24 if width >= 70 else 18) if width - used >= 6 else 0
+    blame_room = min(max(width - used, 0), 26 if width >= 76 else 18) if width - used >= 6 else 0
     fall = width - used - blame_room - 1
     if fall >= 8:
         line += [*_waterfall(cause, look, before, total, fall), (" ", "text")]

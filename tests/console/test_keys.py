@@ -1,0 +1,56 @@
+"""The key table: one source for bindings, footer, help and palette."""
+
+from collections import Counter
+
+import pytest
+
+from console.app import Tailtrace
+from console.keys import KEYS, Key, Scope, footer_keys, keys_of
+from console.screens.base import RunScreen
+from console.screens.bindings import bindings
+from console.screens.compare import CompareScreen
+from console.screens.overview import OverviewScreen
+from console.screens.request import RequestPanel
+from console.screens.timeline import TimelineScreen
+
+ACTORS = {
+    Scope.EVERYWHERE: Tailtrace,
+    Scope.OVERVIEW: OverviewScreen,
+    Scope.TIMELINE: TimelineScreen,
+    Scope.DETAIL: RequestPanel,
+    Scope.COMPARE: CompareScreen,
+}
+
+
+@pytest.mark.parametrize("scope", Scope)
+def test_no_key_has_two_meanings(scope: Scope) -> None:
+    scopes = {scope, Scope.EVERYWHERE}
+    pressed = Counter(name for key in keys_of(*scopes) for name in key.keys.split(","))
+    assert [name for name, count in pressed.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.scope}-{key.shown}")
+def test_every_key_does_something_that_exists(key: Key) -> None:
+    name = key.action.removeprefix("app.").partition("(")[0]
+    assert callable(getattr(ACTORS[key.scope], f"action_{name}"))
+
+
+def test_bindings_are_the_table() -> None:
+    bound = {(binding.key, binding.action) for binding in bindings(Scope.TIMELINE)}
+    assert bound == {(key.keys, key.action) for key in keys_of(Scope.TIMELINE)}
+    assert all(binding in TimelineScreen.BINDINGS for binding in bindings(Scope.TIMELINE))
+    assert all(binding in RunScreen.BINDINGS for binding in bindings(Scope.EVERYWHERE))
+
+
+def test_help_and_quit_are_in_every_footer() -> None:
+    for scope in Scope:
+        assert {"help", "quit"} <= {key.label for key in footer_keys(scope)}
+
+
+def test_the_words_fit_a_narrow_help() -> None:
+    assert [key.title for key in KEYS if len(key.shown) > 9 or len(key.title) > 21 or len(key.help) > 42] == []
+
+
+def test_the_expected_keys_are_there() -> None:
+    shown = {name for key in keys_of(Scope.TIMELINE, Scope.EVERYWHERE) for name in key.shown.split()}
+    assert {"space", *"wsad0gnN.,[]+-r?123"} <= shown
