@@ -2,6 +2,7 @@
 
 import argparse
 import fcntl
+import itertools
 import os
 import select
 import signal
@@ -17,7 +18,7 @@ import pyarrow as pa
 from recorder.drain import Drain, RecordSettings
 from recorder.errors import UserError
 from recorder.narration import say
-from recorder.run import RunError, hold_lock, load_info, lock_path
+from recorder.run import RunError, RunInfo, hold_lock, load_info, lock_path
 from recorder.sampler import Sampler
 
 _TICK_MS: Final = 250
@@ -39,17 +40,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _record(run: Path, parent: int | None) -> int:
-    info = load_info(run)
-    if info.state == "sealed":
-        raise RunError(f"{run} is sealed already: nothing is left to do")
-    settings = msgspec.convert(info.config.get("record", {}), RecordSettings)
+    _unsealed(run)
     _be_modest()
     stop = _stop_on_sigterm()
     with _sole_writer(run):
+        info = _unsealed(run)  # again: who held the lock until now may have closed the run, or removed it
+        settings = msgspec.convert(info.config.get("record", {}), RecordSettings)
         drain = Drain(run, settings)
         if parent is not None:
             _until_stopped(drain, settings, [parent, stop])
         return 0 if drain.close() else 1
+
+
+def _unsealed(run: Path) -> RunInfo:
+    info = load_info(run)
+    if info.state == "sealed":
+        raise RunError(f"{run} is sealed already: nothing is left to do")
+    return info
 
 
 def _be_modest() -> None:
@@ -62,9 +69,11 @@ def _stop_on_sigterm() -> int:
     """A descriptor that ends on SIGTERM. SIGINT and SIGHUP go to the whole group: there the parent decides."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
 
+    calls = itertools.count()
+
     def stop(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        os.close(writer)
+        if next(calls) == 0:  # a second signal may come in the middle of the first one's handler
+            os.close(writer)
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -75,11 +84,13 @@ def _stop_on_sigterm() -> int:
 @contextmanager
 def _sole_writer(run: Path) -> Iterator[None]:
     with ExitStack() as held:
-        lock_path(run).touch()
         try:
+            lock_path(run).touch()
             held.enter_context(hold_lock(lock_path(run), fcntl.LOCK_EX))
         except BlockingIOError as error:
             raise RunError(f"{run} is being written by another process: wait for it or stop it") from error
+        except FileNotFoundError as error:
+            raise RunError(f"{run} has just been removed") from error
         yield
 
 

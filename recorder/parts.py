@@ -208,7 +208,7 @@ def read_part(table: Table, path: Path, groups: Sequence[int] | None = None) -> 
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         present = range(file.num_row_groups) if groups is None else groups
         wanted = [group for group in present if group < file.num_row_groups]
-        return conform(table, file.read_row_groups(wanted))
+        return conform(table, file.read_row_groups(wanted, columns=table.arrow.names))
 
 
 def folder_of(run: Path, table: Table) -> Path:

@@ -84,17 +84,22 @@ def create_run(runs_dir: Path, info: RunInfo) -> Path:
 
 def load_info(run: Path) -> RunInfo:
     """Read `run.json`. Raises RunError for a folder that is no run, a newer schema, or an unreadable `run.json`."""
-    raw = _read_json(run)
+    return decode_info(_read_json(run), str(run))
+
+
+def decode_info(raw: bytes, where: str) -> RunInfo:
+    """What the bytes of a `run.json` say; `where` names the run in errors. Raises RunError as `load_info`."""
     try:
         version = msgspec.json.decode(raw, type=_Version).schema_version
         if version > SCHEMA_VERSION:
             raise RunError(
-                f"{run} was written by schema {version}, this tailtrace reads up to {SCHEMA_VERSION}: upgrade tailtrace"
+                f"{where} was written by schema {version}, "
+                f"this tailtrace reads up to {SCHEMA_VERSION}: upgrade tailtrace"
             )
         return msgspec.json.decode(raw, type=RunInfo)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RunError(
-            f"{info_path(run)} is damaged ({error}): restore it, the rest of the run is untouched"
+            f"{where}/run.json is damaged ({error}): restore it, the rest of the run is untouched"
         ) from error
 
 

@@ -8,7 +8,7 @@ word is one byte on the wire and a dictionary string in Parquet. Text is UTF-8 o
 """
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
@@ -74,6 +74,10 @@ class Table:
     row: str
     order: str
     columns: tuple[Column, ...] = field(repr=False)
+
+    def only(self, *names: str) -> "Table":
+        """The table as if it had these columns alone, for whoever reads parts and needs no others."""
+        return replace(self, columns=tuple(column for column in self.columns if column.name in names))
 
     @cached_property
     def packer(self) -> struct.Struct:

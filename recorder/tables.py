@@ -1,6 +1,6 @@
 """Reading a run: sealed parts plus what is still in rings, exactly once, at every instant of its life."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,12 +42,16 @@ class _Snapshot:
 
 
 class RunTables:
-    """The tables of a run as they stood when it was opened; open it again to see what came since."""
+    """The tables of a run as they stood when it was opened; open it again to see what came since.
 
-    def __init__(self, path: Path, info: RunInfo) -> None:
+    Opening checks every byte of the parts. Whoever needs few `names` of tables pays for those alone.
+    """
+
+    def __init__(self, path: Path, info: RunInfo, names: Iterable[str] = TABLES) -> None:
         self.path = path
         self.info = info
-        self._snapshots = _snapshots(path)
+        self._names = tuple(names)
+        self._snapshots = _snapshots(path, self._names)
         self._tables: dict[str, pa.Table] = {}
 
     @property
@@ -83,21 +87,26 @@ class RunTables:
         unfinished step.
         """
         if table not in self._tables:
-            self._tables[table] = self._settled(table, self._all_rows(table))
+            rows = in_order(TABLES[table], self._all_rows(TABLES[table]))
+            self._tables[table] = self._settled(table, rows)
         return self._tables[table]
+
+    def columns(self, table: str, *names: str) -> pa.Table:
+        """Some columns of all rows, for much less than `table`: in no order, and superseded rows are still there."""
+        return self._all_rows(TABLES[table].only(*names))
 
     def last_steps(self) -> dict[int, int]:
         """worker -> number of its last recorded step; slices beyond it belong to a step that never ended."""
         steps = self.table("steps").group_by("worker").aggregate([("step", "max")])
         return dict(zip(steps["worker"].to_pylist(), steps["step_max"].to_pylist(), strict=True))
 
-    def _all_rows(self, table: str) -> pa.Table:
+    def _all_rows(self, table: Table) -> pa.Table:
         for _ in range(_TRIES):
             try:
-                parts = [read_part(TABLES[table], path) for path in self.part_files(table)]
-                return in_order(TABLES[table], pa.concat_tables([*parts, self.tail(table)]))
+                parts = [read_part(table, path) for path in self.part_files(table.name)]
+                return pa.concat_tables([*parts, self.tail(table.name).select(table.arrow.names)])
             except FileNotFoundError:
-                self._snapshots = _snapshots(self.path)
+                self._snapshots = _snapshots(self.path, self._names)
         raise RunError(f"{self.path} changes faster than it can be read: try again")
 
     def _settled(self, table: str, rows: pa.Table) -> pa.Table:
@@ -128,8 +137,8 @@ def without_torn(slices: pa.Table, last_steps: dict[int, int]) -> pa.Table:
     return slices.filter(pa.array(kept))
 
 
-def _snapshots(run: Path) -> dict[str, _Snapshot]:
-    return {name: _snapshot(run, TABLES[name]) for name in _READ_ORDER}
+def _snapshots(run: Path, names: Iterable[str]) -> dict[str, _Snapshot]:
+    return {name: _snapshot(run, TABLES[name]) for name in _READ_ORDER if name in names}
 
 
 def _snapshot(run: Path, table: Table) -> _Snapshot:
