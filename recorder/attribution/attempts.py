@@ -9,14 +9,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from recorder.attribution.columns import Bools, Ints, codes, equal, first_known, ints, known, labels
+from recorder.attribution.columns import Bools, Ints, codes, earliest, equal, first_known, ints, known, labels
 from recorder.schema import NONE
 from recorder.words import EventKind, Reason, Status
 
 _KINDS: Final = list(EventKind)
 _STATUSES: Final = list(Status)
 _TERMINAL: Final = (EventKind.FINISHED, EventKind.CANCELLED, EventKind.FAILED)
-_FOREVER: Final = 2**61
 
 
 @dataclass(frozen=True)
@@ -132,17 +131,13 @@ class Attempts:
     def completed(self, events: Events) -> "Attempts":
         """With what the events of their worker tell: when each was queued, and when and how it left."""
         who = self.match(events.rid, events.t)
-        queued = self._earliest(events.t, who, events.are(EventKind.QUEUED))
-        gone = self._earliest(events.t, who, events.are(*_TERMINAL))
+        events, who = events.where(who >= 0), who[who >= 0]
+        joined, left = events.are(EventKind.QUEUED), events.are(*_TERMINAL)
+        queued = earliest(len(self), who[joined], events.t[joined])
+        gone = earliest(len(self), who[left], events.t[left])
         finished = self.finished.copy()
-        finished[who[events.are(EventKind.FINISHED) & (who >= 0)]] = True
+        finished[who[events.are(EventKind.FINISHED)]] = True
         return replace(self, queued=first_known(self.queued, queued), gone=gone, finished=finished)
-
-    def _earliest(self, t: Ints, who: Ints, chosen: Bools) -> Ints:
-        chosen = chosen & (who >= 0)
-        result = np.full(len(self), _FOREVER)
-        np.minimum.at(result, who[chosen], t[chosen])
-        return np.where(result == _FOREVER, NONE, result)
 
     def ended(self, horizon: Ints | int) -> "Attempts":
         """With an end: the return; for open attempts `horizon`; for others the last instant known."""

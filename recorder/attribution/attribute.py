@@ -72,7 +72,7 @@ class _Run:
         slices = slices.take(slices.step <= passes.step[-1])
         parts = Parts.of(slices, passes, attempts)
         until = _queue_ends(passes, attempts, parts.starts(passes, attempts))
-        charge_waiting(self._budget, passes, attempts, self.attempts, until)
+        charge_waiting(self._budget, passes, parts, attempts, until)
         charge_steps(self._budget, passes, parts, attempts, Deliveries.read(self._deliveries, worker))
         charge_gaps(self._budget, passes, complete(passes, slices), attempts, Marks.of(parts, events, attempts))
 

@@ -66,6 +66,14 @@ def sums(length: int, where: Ints, values: Ints) -> Ints:
     return result
 
 
+def earliest(length: int, where: Ints, values: Ints) -> Ints:
+    """The least of the values that fall to each of `length` places; NONE where none does."""
+    nothing = np.iinfo(np.int64).max
+    result = np.full(length, nothing)
+    np.minimum.at(result, where, values)
+    return np.where(result == nothing, NONE, result)
+
+
 def overlap(begin: Ints, end: Ints, lo: Ints, hi: Ints) -> Ints:
     """The ns that [begin, end) and [lo, hi) have in common."""
     ns: Ints = np.minimum(end, hi) - np.maximum(begin, lo)

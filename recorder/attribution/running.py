@@ -16,7 +16,6 @@ from recorder.attribution.budget import (
 from recorder.attribution.columns import Bools, Ints, first_known, known, overlap, sums
 from recorder.attribution.passes import Passes
 from recorder.attribution.slices import Deliveries, Parts
-from recorder.schema import NONE
 from recorder.words import Role, StepKind
 
 
@@ -58,16 +57,5 @@ def _charge_execution(budget: Budget, passes: Passes, parts: Parts, attempts: At
     for cause, role in ((PREFILL, Role.PREFILL), (RECOMPUTE, Role.RECOMPUTE), (DECODE, Role.DECODE)):
         chosen = parts.slices.is_role(role)
         budget.charge(cause, attempts.row, sums(len(attempts), who[chosen], (ns - stalled)[chosen]))
-    culprit = _largest_prefill(len(passes), parts)[at]
+    culprit = parts.largest(len(passes), parts.slices.tokens, ~decode)[at]
     budget.charge(STALLED_BY_PREFILL, attempts.row[who], stalled, culprit=culprit)
-
-
-def _largest_prefill(passes: int, parts: Parts) -> Ints:
-    """For each pass the request with most tokens to prefill or recompute, the lowest rid of several; else NONE."""
-    slices = parts.slices
-    chosen = np.flatnonzero(~slices.is_role(Role.DECODE))
-    order = chosen[np.lexsort((slices.rid[chosen], -slices.tokens[chosen], parts.at[chosen]))]
-    where, first = np.unique(parts.at[order], return_index=True)
-    result = np.full(passes, NONE)
-    result[where] = slices.rid[order[first]]
-    return result

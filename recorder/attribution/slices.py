@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from recorder.attribution.attempts import Attempts
-from recorder.attribution.columns import Bools, Ints, codes, equal, first_known, ints
+from recorder.attribution.columns import Bools, Ints, codes, earliest, equal, first_known, ints
 from recorder.attribution.passes import Passes
 from recorder.schema import NONE
 from recorder.words import Role
@@ -95,6 +95,15 @@ class Parts:
         """Only the chosen ones."""
         who, at = self.who[chosen], self.at[chosen]
         return Parts(self.slices.take(chosen), who, at, self.first[chosen], self.last[chosen])
+
+    def largest(self, passes: int, weight: Ints, chosen: Bools) -> Ints:
+        """For each pass the request of the heaviest chosen slice, the lowest rid where even; NONE where none is."""
+        where = np.flatnonzero(chosen & (self.at >= 0))
+        rid, at, weight = self.slices.rid[where], self.at[where], weight[where]
+        most = np.full(passes, NONE)
+        np.maximum.at(most, at, weight)
+        heaviest = weight == most[at]
+        return earliest(passes, at[heaviest], rid[heaviest])
 
     def starts(self, passes: Passes, attempts: Attempts) -> Ints:
         """When the execution of each attempt's first step began: its stamp, else that of its first slice."""

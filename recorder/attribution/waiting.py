@@ -4,6 +4,9 @@ The ledger holds one reason a pass, that of the head; the followers' causes are 
 measures over the passes. Culprits come from stretches, in which one request was the head: an attempt that waited
 through at most `MANY` stretches of one root has every one of them named; one that waited through more has those named
 that make up at least 1/`MANY` of its wait, and the others summed without a culprit. All of it is exact.
+
+The head itself was kept out by those who ran: of its wait for blocks the one with most tokens in its KV cache is the
+culprit, of its wait for the token budget the one that computed most, pass by pass, among those in the step.
 """
 
 from collections.abc import Iterator
@@ -14,8 +17,10 @@ import numpy as np
 
 from recorder.attribution.attempts import Attempts
 from recorder.attribution.budget import BEHIND_FIFO, BEHIND_TIER, Budget, queue
-from recorder.attribution.columns import Bools, Ints, equal, known, ranges, sums
+from recorder.attribution.columns import Bools, Ints, equal, known, overlap, ranges, sums
 from recorder.attribution.passes import Measure, Passes
+from recorder.attribution.slices import Parts
+from recorder.schema import NONE
 from recorder.words import Reason
 
 MANY: Final = 64
@@ -37,7 +42,10 @@ class _Waits:
 class _Blocked:
     """The passes in which the queue stood still for one reason behind heads of one tier, in stretches of one head."""
 
-    def __init__(self, passes: Passes, tier: int) -> None:
+    def __init__(self, passes: Passes, tier: int, culprit: Ints) -> None:
+        self.passes = passes
+        self.culprit = culprit
+        """Of each pass: who kept the head out, or NONE."""
         first = np.flatnonzero(np.append(True, passes.head_rid[1:] != passes.head_rid[:-1]))
         self.tier = tier
         self.head = passes.head_rid[first]
@@ -56,32 +64,42 @@ class _Blocked:
         return self._measure.between(lo, np.minimum(self.end[where], waits.hi[who]))
 
 
-def charge_waiting(budget: Budget, passes: Passes, attempts: Attempts, everyone: Attempts, until: Ints) -> None:
-    """Charge [queued, `until`) of each attempt of one worker; `everyone` are the attempts of the whole run."""
+def charge_waiting(budget: Budget, passes: Passes, parts: Parts, attempts: Attempts, until: Ints) -> None:
+    """Charge [queued, `until`) of each attempt of one worker."""
     waited = np.flatnonzero(known(attempts.queued) & (until > attempts.queued))
     waits = _Waits(attempts.take(waited), attempts.queued[waited], until[waited])
-    for reason, blocked in _by_root(passes, everyone):
+    for reason, blocked in _by_root(passes, parts, attempts):
         if reason in _SHARED:
             budget.charge(queue(reason), waits.attempts.row, blocked.total(waits), reason.value)
         else:
             _charge_behind(budget, reason, blocked, waits)
 
 
-def _by_root(passes: Passes, everyone: Attempts) -> Iterator[tuple[Reason, _Blocked]]:
+def _by_root(passes: Passes, parts: Parts, attempts: Attempts) -> Iterator[tuple[Reason, _Blocked]]:
     """The passes that held a queue up, apart by reason and tier of the head (-1: it has none, or is unknown)."""
-    passes = passes.where(known(passes.head_rid) & (passes.head_reason != _REASONS.index(Reason.NONE)))
-    who = everyone.match(passes.head_rid, passes.end)
-    tiers = np.where(who >= 0, everyone.tier[who], -1)
-    for reason, tier in np.unique(np.stack((passes.head_reason, tiers)), axis=1).T:
-        chosen = (passes.head_reason == reason) & (tiers == tier)
-        yield _REASONS[reason], _Blocked(passes.where(chosen), int(tier))
+    who = attempts.match(passes.head_rid, passes.end)
+    tiers = np.where(who >= 0, attempts.tier[who], -1) if len(attempts) else who
+    stuck = known(passes.head_rid) & (passes.head_reason != _REASONS.index(Reason.NONE))
+    for code in np.unique(passes.head_reason[stuck]):
+        alike = stuck & (passes.head_reason == code)
+        culprits = _culprits(_REASONS[code], alike, parts)
+        for tier in np.unique(tiers[alike]):
+            chosen = alike & (tiers == tier)
+            yield _REASONS[code], _Blocked(passes.where(chosen), int(tier), culprits[chosen])
+
+
+def _culprits(reason: Reason, stuck: Bools, parts: Parts) -> Ints:
+    """For each pass stuck for `reason` who kept the head out; NONE where that is nobody more than anybody else."""
+    if reason not in {Reason.KV_BLOCKS, Reason.TOKEN_BUDGET}:
+        return np.full(len(stuck), NONE)
+    held = parts.slices.before if reason is Reason.KV_BLOCKS else 0
+    return parts.largest(len(stuck), parts.slices.tokens + held, stuck[parts.at])
 
 
 def _charge_behind(budget: Budget, reason: Reason, blocked: _Blocked, waits: _Waits) -> None:
     """Passes of one reason and one tier of head: the head's own time is its own, the others were behind it."""
     row, rid = waits.attempts.row, waits.attempts.rid
-    own = _own(blocked, waits)
-    budget.charge(queue(reason), row, own, reason.value)
+    own = _charge_own(budget, reason, blocked, waits)
     who, where = _worth_naming(blocked, waits)
     other = blocked.head[where] != rid[who]
     who, where = who[other], where[other]
@@ -99,11 +117,15 @@ def _same(tiers: Ints, tier: int) -> Bools:
     return equal(tiers, tier) | (tiers < 0) | (tier < 0)
 
 
-def _own(blocked: _Blocked, waits: _Waits) -> Ints:
-    """For each attempt the time in which it was the head itself."""
-    who = waits.attempts.match(blocked.head, blocked.end)
-    where = np.flatnonzero(who >= 0)
-    return sums(len(waits.attempts), who[where], blocked.shares(waits, who[where], where))
+def _charge_own(budget: Budget, reason: Reason, blocked: _Blocked, waits: _Waits) -> Ints:
+    """Charge and return for each attempt the time in which it was the head itself."""
+    passes = blocked.passes
+    who = waits.attempts.match(passes.head_rid, passes.end)
+    at = np.flatnonzero(who >= 0)
+    who = who[at]
+    ns = overlap(passes.sched[at], passes.end[at], waits.lo[who], waits.hi[who])
+    budget.charge(queue(reason), waits.attempts.row[who], ns, reason.value, blocked.culprit[at])
+    return sums(len(waits.attempts), who, ns)
 
 
 def _worth_naming(blocked: _Blocked, waits: _Waits) -> tuple[Ints, Ints]:

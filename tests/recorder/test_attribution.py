@@ -87,13 +87,30 @@ def waiting(reason: Reason, *, tier: str = "", other_tier: str = "") -> Ledger:
     return ledger
 
 
-@pytest.mark.parametrize("reason", [Reason.KV_BLOCKS, Reason.SEQ_SLOTS, Reason.TOKEN_BUDGET, Reason.PREEMPTION])
-def test_head_waits_for_its_reason_and_the_next_behind_it(reason: Reason) -> None:
+@pytest.mark.parametrize(
+    ("reason", "largest"),
+    [(Reason.KV_BLOCKS, True), (Reason.TOKEN_BUDGET, True), (Reason.SEQ_SLOTS, False), (Reason.PREEMPTION, False)],
+)
+def test_head_waits_for_its_reason_and_the_next_behind_it(reason: Reason, largest: bool) -> None:
+    """Of those who run, the largest keeps the head out, where size is what matters."""
     ledger = waiting(reason)
-    assert blame(ledger, 1)[f"QUEUE/{reason}", reason, None] == 50  # [5, 55); then it is being planned
+    own, cause = [9, 1] if largest else [None, None], f"QUEUE/{reason}"
+    assert blame(ledger, 1)[cause, reason, own[0]] == 50  # [5, 55); then it is being planned
     assert causes(ledger, 1)["HOST_SCHED"] == 5
     queued = {key: ns for key, ns in blame(ledger, 2).items() if key[0].startswith("QUEUE")}
-    assert queued == {("QUEUE/BEHIND_FIFO", reason, 1): 50, (f"QUEUE/{reason}", reason, None): 25}
+    assert queued == {("QUEUE/BEHIND_FIFO", reason, 1): 50, (cause, reason, own[1]): 25}
+
+
+def test_largest_in_cache_holds_the_blocks_and_largest_in_step_the_budget() -> None:
+    for reason, culprit in ((Reason.KV_BLOCKS, 8), (Reason.TOKEN_BUDGET, 9)):
+        ledger = waiting(reason)
+        ledger.request(8, 0, status=Status.OPEN)
+        ledger.rows["slices"].clear()
+        for step in (0, 1):
+            row = ledger.rows["steps"].pop(0)
+            stamps = (row["t_sched"], row["t_exec"], row["t_done"], row["t_end"])
+            ledger.step(step, stamps, [Part(9, PREFILL, 6), Part(8, DECODE, 1, 40)], head=(1, reason))
+        assert blame(ledger, 1)[f"QUEUE/{reason}", reason, culprit] == 50
 
 
 def test_behind_another_tier() -> None:

@@ -83,10 +83,18 @@ class Naive:
             end = min(end, self._gone)
         reason, head, rid = step["head_reason"], step["head_rid"], self._request["rid"]
         if head == rid or reason in (Reason.BATCH_TIMER, Reason.WORKER_BUSY):
-            self._enter(f"QUEUE/{reason}", begin, end, reason)
+            self._enter(f"QUEUE/{reason}", begin, end, reason, self._keeps_out(step))
         else:
             behind = "FIFO" if self._tiers[head] == self._tiers[rid] else "TIER"
             self._enter(f"QUEUE/BEHIND_{behind}", begin, end, reason, head)
+
+    def _keeps_out(self, step: Row) -> int | None:
+        reason, parts = step["head_reason"], self._slices[step["step"]]
+        if reason not in (Reason.KV_BLOCKS, Reason.TOKEN_BUDGET) or not parts:
+            return None
+        held = {row["rid"]: row["computed_before"] if reason == Reason.KV_BLOCKS else 0 for row in parts}
+        largest = max(parts, key=lambda row: (row["tokens"] + held[row["rid"]], -row["rid"]))
+        return int(largest["rid"])
 
     def _in(self, step: Row) -> None:
         part = self._part(step)
