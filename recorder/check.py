@@ -75,8 +75,8 @@ def _count(db: duckdb.DuckDBPyConnection, table: str) -> int:
 _REMARKS: Final = {
     ATTEMPTS_END_ONCE: "SELECT string_agg(', ' || n || ' ' || status, '' ORDER BY n DESC, status) "
     "FROM (SELECT status::VARCHAR AS status, count(*) AS n FROM requests GROUP BY ALL)",
-    CAUSES_SUM: "SELECT ', ' || round(100 - 100 * coalesce(sum(ns) FILTER (cause = 'UNNAMED'), 0) / sum(ns), 3) || "
-    "' % of the time of answered ones is named' "
+    CAUSES_SUM: "SELECT format(', {:,} of {:,} ns of the answered ones are UNNAMED', "
+    "coalesce(sum(ns) FILTER (cause = 'UNNAMED'), 0)::BIGINT, sum(ns)::BIGINT) "
     "FROM causes SEMI JOIN (FROM requests WHERE status = 'ok') USING (rid, attempt)",
 }
 """What else the detail of a check has to tell."""
