@@ -77,6 +77,8 @@ class Decoder:
             if layer is self.layers[-1]:
                 # Nothing after the last layer's keys and values is needed of rows that don't sample.
                 x, attended = x[batch.sampling], attended[batch.sampling]
+                if not len(x):
+                    return x.new_empty(0, self.spec.vocab)
             x = x + layer.out(attended)
             x = x + self._mlp(layer, x)
         return self._logits(rms_norm(x, self.norm.shape, self.norm, self.spec.norm_eps))

@@ -123,11 +123,19 @@ def _hf_family(config: Mapping[str, Any], name: str) -> str:
         raise ModelError(
             f"{name}: architecture {architectures[0]} is not supported; supported are {', '.join(HF_ARCHITECTURES)}"
         )
+    _refuse_what_would_answer_wrongly(config, name)
+    return family
+
+
+def _refuse_what_would_answer_wrongly(config: Mapping[str, Any], name: str) -> None:
+    if config.get("quantization_config"):
+        raise ModelError(f"{name}: quantised safetensors are not supported; use the original weights, or a GGUF")
     if config.get("mlp_bias"):
         raise ModelError(f"{name}: mlp_bias is not supported; use a model without biases in its MLP")
     if config.get("hidden_act", "silu") != "silu":
         raise ModelError(f"{name}: activation {config['hidden_act']} is not supported; only silu is")
-    return family
+    if _hf_rope(config).get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0)) != 1.0:
+        raise ModelError(f"{name}: rotating part of a head (partial_rotary_factor) is not supported")
 
 
 def _spec_from_hf(config: Mapping[str, Any], name: str, family: str) -> ModelSpec:
@@ -215,6 +223,9 @@ def _spec_from_gguf(metadata: Mapping[str, Any], tensors: frozenset[str], name: 
         return metadata[f"{arch}.{key}"] if default is None else metadata.get(f"{arch}.{key}", default)
 
     heads, hidden = get("attention.head_count"), get("embedding_length")
+    head_dim = get("attention.key_length", hidden // heads)
+    if get("rope.dimension_count", head_dim) != head_dim:
+        raise ModelError(f"{name}: rotating part of a head ({arch}.rope.dimension_count) is not supported")
     return ModelSpec(
         name=name,
         family=arch,
@@ -222,7 +233,7 @@ def _spec_from_gguf(metadata: Mapping[str, Any], tensors: frozenset[str], name: 
         layers=get("block_count"),
         heads=heads,
         kv_heads=get("attention.head_count_kv", heads),
-        head_dim=get("attention.key_length", hidden // heads),
+        head_dim=head_dim,
         intermediate=get("feed_forward_length"),
         vocab=get("vocab_size", len(metadata.get("tokenizer.ggml.tokens", ()))),
         max_position=get("context_length"),

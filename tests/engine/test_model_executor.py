@@ -19,8 +19,8 @@ PROMPTS = [[(7 * rid + 3 * index) % VOCAB for index in range(4 + 9 * rid)] for r
 OUTPUT = 12
 
 
-def make_executor(num_blocks: int, eos_ids: frozenset[int] = frozenset()) -> TorchExecutor:
-    loaded = load_model(str(folder("llama")), device="cpu", dtype="fp32", threads=1)
+def make_executor(num_blocks: int, eos_ids: frozenset[int] = frozenset(), dtype: str = "fp32") -> TorchExecutor:
+    loaded = load_model(str(folder("llama")), device="cpu", dtype=dtype, threads=1)
     return TorchExecutor(loaded.decoder, num_blocks, BLOCK_SIZE, eos_ids, seed=5)
 
 
@@ -124,8 +124,9 @@ def test_results_come_in_the_order_of_the_plan() -> None:
     assert result.device_ns > 0
 
 
-def test_a_piece_of_a_prompt_gives_no_token_and_an_idle_pass_nothing() -> None:
-    executor = make_executor(64)
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_a_piece_of_a_prompt_gives_no_token_and_an_idle_pass_nothing(dtype: str) -> None:
+    executor = make_executor(64, dtype=dtype)
     executor.start(0, PROMPTS[5], Sampling())
     piece = Slice(0, Role.PREFILL, 20, 0, range(10), samples=False)
     assert executor.execute(StepPlan((piece,))).sampled == ()

@@ -193,6 +193,8 @@ def test_incomplete_configurations_name_the_key() -> None:
         ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope type yarn"),
         ({"mlp_bias": True}, "mlp_bias"),
         ({"hidden_act": "gelu"}, "activation gelu"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
+        ({"quantization_config": {"quant_method": "fp8"}}, "quantised safetensors"),
     ],
 )
 def test_what_would_give_wrong_answers_is_refused(change: dict[str, object], message: str) -> None:
