@@ -11,7 +11,9 @@ import os
 import struct
 import time
 import zlib
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,10 +30,22 @@ _STATIC: Final = struct.Struct("<8sIIQ16s")
 _CHECK: Final = struct.Struct("<I")
 _RECORD_HEADER: Final = struct.Struct("<QII")
 _MAGIC: Final = b"TTRING1\n"
-_SEALED, _DROPS, _TIMED, _TIMED_NS, _PID = 128, 256, 257, 258, 259
-"""Places of 64-bit words in the header: one cache line of the recorder's, one of the writer's."""
+_SEALED: Final = 128
+_DROPS, _PID, _APPEND_NS, _TOLD, _FULL_SINCE, _GAPS = 256, 259, 260, 261, 262, 264
+"""Places of 64-bit words in the header: one cache line of the recorder's, the others of the writer's.
+
+`_TOLD` counts the drops that a later record tells of, `_GAPS` begins the table of the last gaps: number of the record
+after it, instant of its first drop, instant of that record.
+"""
+_GAPS_KEPT: Final = 64
+"""A gap ends when slots become free, so there is one at most for each time the recorder seals."""
+_GAP_WORDS: Final = 3
 _NO_NUMBER: Final = b"\xff" * 8
 _TIME_EVERY: Final = 256
+_TIMES_KEPT: Final = 15
+_WARM_BYTES: Final = 2**20
+_POPULATE_WRITE: Final = 23
+"""`MADV_POPULATE_WRITE` of Linux, which the mmap module does not name."""
 _CHUNK: Final = 4096
 _TRIES: Final = 3
 _MOST_LOST: Final = 2**32 - 1
@@ -66,6 +80,7 @@ class RingWriter:
         self._map = mmap.mmap(self._descriptor, 0)
         self._words = memoryview(self._map)[:HEADER_BYTES].cast("Q")
         self._words[_PID] = os.getpid()
+        _touch(self._map, HEADER_BYTES + first % capacity * table.dtype.itemsize)
         self.append = _appender(self._map, self._words, table, capacity, first)
 
     @property
@@ -83,6 +98,17 @@ class RingWriter:
         os.close(self._descriptor)
 
 
+def _touch(ring: mmap.mmap, start: int) -> None:
+    """Make the next pages writable now: the first records of a process are not to pay for page faults.
+
+    Only the next: all of a ring would take tens of ms, and the kernel takes write access away when it cleans a page.
+    Kernels before Linux 5.14 can't; there, the faults stay.
+    """
+    start -= start % mmap.PAGESIZE
+    with suppress(OSError):
+        ring.madvise(_POPULATE_WRITE, start, min(_WARM_BYTES, len(ring) - start))
+
+
 def _closed(*_: object) -> bool:
     raise ValueError("the ring is closed")
 
@@ -94,8 +120,10 @@ def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, s
     """
     record = struct.Struct(f"{_RECORD_HEADER.format}{table.packer.size}s")
     pack, put, crc32, clock = table.packer.pack, record.pack_into, zlib.crc32, time.perf_counter_ns
-    size = record.size
-    offset = stop = lost = 0
+    size, begun = record.size, seq
+    offset = stop = 0
+    lost = min(words[_DROPS] - words[_TOLD], _MOST_LOST)
+    times: deque[int] = deque(maxlen=_TIMES_KEPT)
 
     def append(*values: object) -> bool:
         nonlocal seq, offset
@@ -109,25 +137,38 @@ def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, s
 
     def append_at_stop(values: tuple[object, ...]) -> bool:
         nonlocal seq, offset, stop, lost
-        began = clock()
-        body = pack(*values)
         sealed = words[_SEALED]
         if seq - sealed >= capacity:
+            if not lost:
+                words[_FULL_SINCE] = time.monotonic_ns()
             lost = min(lost + 1, _MOST_LOST)
             words[_DROPS] += 1
             return False
         offset = HEADER_BYTES + seq % capacity * size
+        began = clock()
+        body = pack(*values)
         put(ring, offset, seq, lost, crc32(body, seq + lost), body)
         took = clock() - began
+        if seq > begun:
+            times.append(took)
+            words[_APPEND_NS] = sorted(times)[len(times) // 2]
+        if lost:
+            _note_gap(words, seq, lost)
         seq += 1
         lost = 0
         offset = HEADER_BYTES + seq % capacity * size
-        stop = min(seq + _TIME_EVERY - 1, seq - seq % capacity + capacity, sealed + capacity)
-        words[_TIMED_NS] += took
-        words[_TIMED] += 1
+        warm = min(seq - begun, _TIME_EVERY) - 1
+        stop = min(seq + warm, seq - seq % capacity + capacity, sealed + capacity)
         return True
 
     return append
+
+
+def _note_gap(words: memoryview, seq: int, lost: int) -> None:
+    """The record `seq` tells of `lost` drops: keep when they happened."""
+    words[_TOLD] += lost
+    entry = _GAPS + seq % _GAPS_KEPT * _GAP_WORDS
+    words[entry], words[entry + 1], words[entry + 2] = seq, words[_FULL_SINCE], time.monotonic_ns()
 
 
 def _lock(descriptor: int, path: Path) -> None:
@@ -206,9 +247,25 @@ class RingReader:
         return self._words[_DROPS]
 
     @property
+    def untold(self) -> int:
+        """Drops that no record tells of yet: the ring is full, or its writer died before the next record."""
+        return max(self._words[_DROPS] - self._words[_TOLD], 0)
+
+    @property
+    def full_since(self) -> int:
+        """When the first of the `untold` drops happened, or the first of the last gap; 0 where there was none."""
+        return self._words[_FULL_SINCE]
+
+    def gap_before(self, seq: int) -> tuple[int, int] | None:
+        """When the drops that record `seq` tells of began, and when it was packed; None where that is forgotten."""
+        entry = _GAPS + seq % _GAPS_KEPT * _GAP_WORDS
+        number, since, until = self._words[entry : entry + _GAP_WORDS]
+        return (since, until) if number == seq and until else None
+
+    @property
     def append_ns(self) -> int | None:
-        """Mean cost of one record on the writer's side, from every 256th; None before the first."""
-        return self._words[_TIMED_NS] // self._words[_TIMED] if self._words[_TIMED] else None
+        """Typical cost of one record on the writer's side, the median of the last ones timed; None before the first."""
+        return self._words[_APPEND_NS] or None
 
     @property
     def pid(self) -> int:
