@@ -37,11 +37,13 @@ COMMANDS: Final = (
     Command("load", "send a workload to a server, open loop", "engine.load.command", "engine"),
     Command("config", "explain the engine's configuration, or check a file", "engine.config_command", "engine"),
     Command("open", "open runs in the terminal console", "console.commands.open"),
+    Command("runs", "list the runs in a folder", "console.commands.runs"),
     Command("report", "print where the time of a run went", "console.commands.report"),
     Command("compare", "print what differs between two runs", "console.commands.compare"),
     Command("request", "print the life of one request of a run", "console.commands.request"),
     Command("query", "ask a run in SQL", "console.commands.query"),
     Command("check", "check that a run's ledger adds up", "console.commands.check"),
+    Command("prune", "delete old runs, by age and total size", "console.commands.prune"),
     Command("ledger", "replay the toy ledger under a policy, in exact arithmetic", "engine.toy.command"),
     Command("capacity", "work out GPUs and cost from model, hardware and traffic", "engine.capacity.command"),
 )

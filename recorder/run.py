@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -103,6 +103,19 @@ def decode_info(raw: bytes, where: str) -> RunInfo:
         ) from error
 
 
+def load_writable(run: Path) -> RunInfo:
+    """Read `run.json` of a run that is to be added to. Raises RunError also where it is sealed or of an older schema."""
+    info = load_info(run)
+    if info.state == "sealed":
+        raise RunError(f"{run} is sealed already: nothing can be added to it, and nothing is left to do")
+    if info.schema_version < SCHEMA_VERSION:
+        raise RunError(
+            f"{run} was written by schema {info.schema_version}: it can be read as it is, "
+            f"but schema {SCHEMA_VERSION} can't be mixed into it"
+        )
+    return info
+
+
 def _read_json(run: Path) -> bytes:
     try:
         return info_path(run).read_bytes()
@@ -184,6 +197,16 @@ def rings_dir(run: Path) -> Path:
 def ring_path(run: Path, producer: str, table: str) -> Path:
     """Where the ring of one producer and one table lies."""
     return rings_dir(run) / f"{producer}.{table}.ring"
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder, links not followed; those that vanish meanwhile do not count."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += (Path(path) / name).lstat().st_size
+    return total
 
 
 def replace_file(path: Path, content: bytes) -> None:

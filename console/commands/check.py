@@ -3,24 +3,25 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
+from console.commands import RUN_HELP
 from console.jsonout import write_json
 from console.text.paint import show
 from console.widgets.ink import Line, clean
 from recorder.check import Check, check
+from recorder.copies import local
 from recorder.tables import open_tables
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("path", metavar="RUN", type=Path, help="folder of a run")
+    parser.add_argument("path", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print every check, and of one that fails the rows that break it. 1 where one fails."""
-    tables = open_tables(args.path)
+    tables = open_tables(local(args.path))
     checks = check(tables)
     if args.json:
         write_json(sys.stdout, document(tables.info.run_id, checks))

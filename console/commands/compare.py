@@ -2,8 +2,8 @@
 
 import argparse
 import sys
-from pathlib import Path
 
+from console.commands import RUN_HELP
 from console.compare import compare
 from console.jsonout import write_json
 from console.measures import E2E, TTFT, Measure
@@ -12,6 +12,7 @@ from console.text.compare import compare_lines
 from console.text.curves import cdf
 from console.text.paint import colour_of, is_dark, show, terminal_width
 from console.widgets.ink import clean
+from recorder.copies import local
 
 _CURVE_ROWS = 14
 _MS = 1e6
@@ -19,14 +20,14 @@ _MS = 1e6
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("a", metavar="A", type=Path, help="folder of a run")
-    parser.add_argument("b", metavar="B", type=Path, help="folder of the run it is compared with")
+    parser.add_argument("a", metavar="A", help=RUN_HELP)
+    parser.add_argument("b", metavar="B", help="the run it is compared with")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison; differences are B - A."""
-    with Session(args.a) as a, Session(args.b) as b:
+    with Session(local(args.a)) as a, Session(local(args.b)) as b:
         made = compare(a, b)
         if args.json:
             write_json(sys.stdout, made)

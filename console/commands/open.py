@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from console.commands import RUN_HELP
+from recorder.copies import local
 from recorder.errors import UserError
 from recorder.run import load_info
 
@@ -16,20 +18,21 @@ _SCREENS = ("overview", "timeline", "compare")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run; two or more to compare")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=f"{RUN_HELP}; two or more to compare")
     parser.add_argument("--screen", choices=_SCREENS, help="screen to begin with (default: compare for several runs)")
     parser.add_argument("--slo-ms", type=float, metavar="MS", help="end to end over this is slow (default: its p95)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the runs until the person leaves. What is wrong with a run is said before the screen is taken over."""
-    for path in args.runs:
-        load_info(path)
     if args.slo_ms is not None and not args.slo_ms > 0:
         raise UserError(f"--slo-ms must be above 0, got {args.slo_ms:g}")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("open needs a terminal; `tailtrace report RUN` prints the same numbers anywhere")
-    app = build(args.runs, args.screen, args.slo_ms)
+    runs = [local(run) for run in args.runs]
+    for path in runs:
+        load_info(path)
+    app = build(runs, args.screen, args.slo_ms)
     app.run()
     return app.return_code or 0
 

@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from console.commands import RUN_HELP
 from console.session import Session
 from console.text.answer import FORMATS, write_answer
+from recorder.copies import local
 from recorder.errors import UserError
 
 _EPILOG: Final = """views:
@@ -22,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
-    parser.add_argument("path", metavar="RUN", type=Path, help="folder of a run")
+    parser.add_argument("path", metavar="RUN", help=RUN_HELP)
     parser.add_argument("sql", metavar="SQL", help="one SELECT in DuckDB's SQL, or - to read it from stdin")
     parser.add_argument("--format", choices=FORMATS, default="table", help="default: table")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write here and not to stdout")
@@ -33,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "parquet" and args.out is None and sys.stdout.isatty():
         raise UserError("Parquet is not for a terminal: give --out FILE, or send stdout to a file")
     sql = sys.stdin.read() if args.sql == "-" else args.sql
-    with Session(args.path) as session:
+    with Session(local(args.path)) as session:
         answer = session.user_query(sql)
         for damage in session.damages:
             sys.stderr.write(f"tailtrace: damaged, and not in the answer: {damage.file}: {damage.what}\n")
