@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import rms_norm, silu
 
 from engine.model.attention import attend
+from engine.model.best import best_indices
 from engine.model.linear import Linear
 from engine.model.paging import AttentionPlan
 from engine.model.rope import rope_tables, rotate_
@@ -88,7 +89,7 @@ class Decoder:
         if self.dtype == torch.float32:
             return logits
         # A bf16 logit of 25 is a multiple of 0.125: which of the best is the best takes finer numbers.
-        best = logits.topk(min(_RECOMPUTED_LOGITS, logits.shape[-1]), dim=-1).indices
+        best = best_indices(logits, _RECOMPUTED_LOGITS)
         exact = (self.head_weight[best].float() @ x.unsqueeze(-1)).squeeze(-1)
         return logits.scatter_(1, best, exact)
 

@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.model.best import best_indices
+
 # A nucleus nearly always lies within so many of the likeliest tokens; sorting a whole vocabulary takes 3 ms a row.
 _LIKELIEST = 256
 
@@ -31,7 +33,7 @@ class Choice:
 
 def choose(logits: Tensor, choices: Sequence[Choice]) -> list[int]:
     """One token for each row of logits [rows, vocab]."""
-    tokens: list[int] = logits.argmax(dim=-1).tolist()
+    tokens: list[int] = best_indices(logits, 1).flatten().tolist()
     chancy = [row for row, choice in enumerate(choices) if choice.temperature > 0]
     if chancy:
         drawn = _draw(logits[chancy], [choices[row] for row in chancy])
@@ -62,7 +64,8 @@ def _invert(probabilities: Tensor, uniforms: Tensor, limits: Tensor | None) -> l
     """The token whose stretch of the cumulated probabilities holds each row's number."""
     if limits is None:
         return _pick(probabilities.cumsum(dim=-1), uniforms).tolist()
-    likeliest, tokens = probabilities.topk(min(_LIKELIEST, probabilities.shape[-1]), dim=-1)
+    tokens = best_indices(probabilities, _LIKELIEST)
+    likeliest = probabilities.gather(1, tokens)
     picked = tokens.gather(1, _pick_nucleus(likeliest, uniforms, limits).unsqueeze(1)).squeeze(1)
     for row in (likeliest.sum(dim=-1, keepdim=True) < limits).flatten().nonzero().flatten().tolist():
         everything, order = probabilities[row : row + 1].sort(dim=-1, descending=True, stable=True)

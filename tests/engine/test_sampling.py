@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.model.best import best_indices
 from engine.model.sampling import Choice, choose
 
 VOCAB = 40
@@ -90,6 +91,15 @@ def test_seed_and_index_decide() -> None:
     assert len(numbers) == 400
     assert Choice(seed=7, index=3).uniform() == Choice(seed=7, index=3).uniform()
     assert 0.45 < float(np.mean(sorted(numbers))) < 0.55
+
+
+@given(length=st.sampled_from([1, 5, 64, 100, 640, 6400]), count=st.sampled_from([1, 3, 8]), seed=st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_the_best_are_those_of_topk(length: int, count: int, seed: int) -> None:
+    values = random_logits(3, seed, length)
+    found = best_indices(values, count)
+    assert torch.equal(values.gather(1, found), values.topk(min(count, length)).values)
+    assert all(len(set(row.tolist())) == len(row) for row in found)
 
 
 def test_impossible_tokens_are_never_drawn() -> None:
