@@ -18,7 +18,7 @@ import pyarrow as pa
 from recorder.drain import Drain, RecordSettings
 from recorder.errors import UserError
 from recorder.narration import say
-from recorder.run import RunError, RunInfo, hold_lock, load_info, lock_path
+from recorder.run import RunError, hold_lock, load_writable, lock_path
 from recorder.sampler import Sampler
 
 _TICK_MS: Final = 250
@@ -40,23 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _record(run: Path, parent: int | None) -> int:
-    _unsealed(run)
+    load_writable(run)
     _be_modest()
     stop = _stop_on_sigterm()
     with _sole_writer(run):
-        info = _unsealed(run)  # again: who held the lock until now may have closed the run, or removed it
+        info = load_writable(run)  # again: who held the lock until now may have closed the run, or removed it
         settings = msgspec.convert(info.config.get("record", {}), RecordSettings)
         drain = Drain(run, settings)
         if parent is not None:
             _until_stopped(drain, settings, [parent, stop])
         return 0 if drain.close() else 1
-
-
-def _unsealed(run: Path) -> RunInfo:
-    info = load_info(run)
-    if info.state == "sealed":
-        raise RunError(f"{run} is sealed already: nothing is left to do")
-    return info
 
 
 def _be_modest() -> None:

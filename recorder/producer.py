@@ -12,7 +12,7 @@ import numpy as np
 from recorder.parts import Part, all_parts, folder_of, write_part
 from recorder.records import to_arrow, wire_values
 from recorder.ring import RingWriter
-from recorder.run import RunError, hold_lock, load_info, lock_path, ring_path, rings_dir
+from recorder.run import RunError, hold_lock, load_writable, lock_path, ring_path, rings_dir
 from recorder.schema import TABLES, Table
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,16}")
@@ -123,8 +123,7 @@ class RingProducer(Producer):
 
     def __init__(self, run: Path, name: str, tables: Iterable[str], ring_mb: float = 16) -> None:
         check_name(name)
-        if load_info(run).state == "sealed":
-            raise RunError(f"{run} is sealed: nothing can be added to it")
+        load_writable(run)
         rings_dir(run).mkdir(exist_ok=True)
         size = int(ring_mb * 2**20)
         self._writers = {

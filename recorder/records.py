@@ -47,9 +47,15 @@ def _word(column: Column, value: str) -> StrEnum:
 
 
 def to_arrow(table: Table, records: Records) -> pa.Table:
-    """Rows of `table.arrow`, in the order of the records. NONE, NO_WORD and NaN become NULL."""
-    arrays = [_to_array(column, np.ascontiguousarray(records[column.name])) for column in table.columns]
+    """Rows of `table.arrow`, in the order of the records. NONE, NO_WORD and NaN become NULL, as does what they lack."""
+    arrays = [_column_array(column, records) for column in table.columns]
     return pa.Table.from_arrays(arrays, schema=table.arrow)
+
+
+def _column_array(column: Column, records: Records) -> pa.Array:
+    if column.name not in (records.dtype.names or ()):
+        return pa.nulls(len(records), column.arrow)
+    return _to_array(column, np.ascontiguousarray(records[column.name]))
 
 
 def _to_array(column: Column, values: npt.NDArray[Any]) -> pa.Array:

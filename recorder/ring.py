@@ -226,8 +226,8 @@ class RingReader:
                 raise RingError("is cut short")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if sealing else mmap.ACCESS_READ)
         self._words = memoryview(self._map)[:HEADER_BYTES].cast("Q")
-        self.capacity = _capacity(bytes(self._map[: _STATIC.size + _CHECK.size]), table, size)
-        self._slots = np.frombuffer(self._map, table.dtype, self.capacity, HEADER_BYTES)
+        version, self.capacity = _layout(bytes(self._map[: _STATIC.size + _CHECK.size]), table, size)
+        self._slots = np.frombuffer(self._map, table.at(version).dtype, self.capacity, HEADER_BYTES)
 
     def __enter__(self) -> "RingReader":
         return self
@@ -349,15 +349,17 @@ class RingReader:
         return np.concatenate((before_wrap, self._slots[: len(seqs) - len(before_wrap)]))
 
 
-def _capacity(raw: bytes, table: Table, size: int) -> int:
+def _layout(raw: bytes, table: Table, size: int) -> tuple[int, int]:
+    """Schema version of the records, and how many fit."""
     magic, version, record_size, capacity, name = _STATIC.unpack_from(raw)
     if magic != _MAGIC or _CHECK.unpack_from(raw, _STATIC.size)[0] != zlib.crc32(raw[: _STATIC.size]):
         raise RingError("has a header that does not match its checksum")
-    if version > SCHEMA_VERSION or record_size != table.dtype.itemsize or name.rstrip(b"\0").decode() != table.name:
-        raise RingError(f"holds no {table.name} records of schema {SCHEMA_VERSION}")
+    columns = table.at(version)
+    if version > SCHEMA_VERSION or record_size != columns.dtype.itemsize or name.rstrip(b"\0").decode() != table.name:
+        raise RingError(f"holds no {table.name} records of schema {SCHEMA_VERSION} or older")
     if size < HEADER_BYTES + capacity * record_size:
         raise RingError("is cut short")
-    return int(capacity)
+    return int(version), int(capacity)
 
 
 def _whole(records: Records) -> npt.NDArray[np.bool_]:

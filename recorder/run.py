@@ -107,7 +107,7 @@ def load_writable(run: Path) -> RunInfo:
     """Read `run.json` of a run that is to be added to. Raises RunError also where it is sealed or of an older schema."""
     info = load_info(run)
     if info.state == "sealed":
-        raise RunError(f"{run} is sealed already: nothing can be added to it, and nothing is left to do")
+        raise RunError(f"{run} is sealed already: nothing is left to do, nothing can be added")
     if info.schema_version < SCHEMA_VERSION:
         raise RunError(
             f"{run} was written by schema {info.schema_version}: it can be read as it is, "

@@ -18,7 +18,9 @@ import pyarrow as pa
 
 from recorder import words
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""What runs are written in. Any older version is read: what its tables lack is NULL. Version 2 added the columns that
+tell when records were lost."""
 NONE: Final = -(2**63)
 """The wire value of an integer that is not known (yet); NULL in Parquet."""
 
@@ -34,6 +36,8 @@ class Column:
     kind: type[int] | type[float] | type[StrEnum] | int
     doc: str
     unit: str = ""
+    since: int = 1
+    """The schema version that brought it; new columns come last in their table."""
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -78,6 +82,10 @@ class Table:
     def only(self, *names: str) -> "Table":
         """The table as if it had these columns alone, for whoever reads parts and needs no others."""
         return replace(self, columns=tuple(column for column in self.columns if column.name in names))
+
+    def at(self, version: int) -> "Table":
+        """The table as a schema version had it."""
+        return replace(self, columns=tuple(column for column in self.columns if column.since <= version))
 
     @cached_property
     def packer(self) -> struct.Struct:
@@ -258,6 +266,8 @@ RECORDER: Final = _table(
     _count("bytes", "bytes sealed so far"),
     _time("append_ns", "mean cost of one record on the producer's side"),
     _time("durable", "instant up to which all records taken are on disk"),
+    Column("lost_from", int, "first loss of this gap; unknown: any time before lost_until", "ns", since=2),
+    Column("lost_until", int, "record after this gap; unknown: any time after lost_from", "ns", since=2),
 )
 
 TABLES: Final[dict[str, Table]] = {

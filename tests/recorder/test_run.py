@@ -98,7 +98,7 @@ def test_newer_schema(run: Path) -> None:
     raw["schema_version"] = SCHEMA_VERSION + 6
     raw["clock"] = "a shape of the future"
     info_path(run).write_text(json.dumps(raw))
-    with pytest.raises(RunError, match=r"was written by schema 7, this tailtrace reads up to 1: upgrade tailtrace"):
+    with pytest.raises(RunError, match=r"was written by schema 8, this tailtrace reads up to 2: upgrade tailtrace"):
         load_info(run)
 
 
