@@ -20,7 +20,7 @@ from recorder import words
 
 SCHEMA_VERSION: Final = 2
 """What runs are written in. Any older version is read: what its tables lack is NULL. Version 2 added the columns that
-tell when records were lost."""
+tell when records were lost, and the table `stalls`."""
 NONE: Final = -(2**63)
 """The wire value of an integer that is not known (yet); NULL in Parquet."""
 
@@ -253,6 +253,19 @@ SAMPLES: Final = _table(
     Column("value", float, "reading"),
 )
 
+STALLS: Final = _table(
+    "stalls",
+    "one stretch in which a process could not do its work, or did it for one request alone",
+    "t_start",
+    _time("t_start", "begin"),
+    _time("t_end", "end"),
+    _code("source", words.Source, "process it happened in"),
+    _count("device", "worker number"),
+    _code("kind", words.StallKind, "what it was"),
+    _count("rid", "request whose prompt was tokenised"),
+    Column("detail", 32, "generation collected, thread that tokenised, shape seen for the first time"),
+)
+
 RECORDER: Final = _table(
     "recorder",
     "the recorder's own account of one ring at one instant; `lost` > 0 marks a gap between two records",
@@ -271,12 +284,21 @@ RECORDER: Final = _table(
 )
 
 TABLES: Final[dict[str, Table]] = {
-    table.name: table for table in (REQUESTS, SPANS, STEPS, SLICES, DELIVERIES, EVENTS, SAMPLES, RECORDER)
+    table.name: table for table in (REQUESTS, SPANS, STEPS, SLICES, DELIVERIES, EVENTS, SAMPLES, STALLS, RECORDER)
 }
 
 _CODES: Final[dict[type[StrEnum], dict[str, int]]] = {
     enum: {member.value: code for code, member in enumerate(enum)}
-    for enum in (words.Status, words.Phase, words.StepKind, words.Role, words.Reason, words.EventKind, words.Source)
+    for enum in (
+        words.Status,
+        words.Phase,
+        words.StepKind,
+        words.Role,
+        words.Reason,
+        words.EventKind,
+        words.Source,
+        words.StallKind,
+    )
 }
 """Keyed by class first: `Phase.PREFILL`, `Role.PREFILL` and `StepKind.PREFILL` are equal as strings."""
 

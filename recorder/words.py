@@ -79,3 +79,12 @@ class Source(StrEnum):
     FRONTEND = "frontend"
     WORKER = "worker"
     RECORDER = "recorder"
+
+
+class StallKind(StrEnum):
+    """Why a process could not do its work for a while, or what it did instead."""
+
+    GC = "gc"
+    LOOP = "loop"
+    TOKENISE = "tokenise"
+    WARMUP = "warmup"
