@@ -128,6 +128,22 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     seed: Annotated[int, _key("Seed of sampling for requests that bring none.", "", 0, 2**63 - 1)] = 0
 
 
+class CostConfig(_Section, frozen=True, kw_only=True):
+    """What a step costs in virtual time; only simulation reads it. The defaults resemble a 135M model on two cores."""
+
+    step_us: Annotated[float, _key("Each step, whatever it computes.", "us", 0, 1e9)] = 28_000.0
+    decode_us: Annotated[float, _key("Each decode in a step.", "us", 0, 1e9)] = 1_300.0
+    decode_kv_token_ns: Annotated[float, _key("Each cached token that a decode reads.", "ns", 0, 1e9)] = 2_000.0
+    prefill_token_us: Annotated[float, _key("Each prompt token computed.", "us", 0, 1e9)] = 1_400.0
+    prefill_pair_ns: Annotated[float, _key("Each pair of a prompt token and a token before it.", "ns", 0, 1e9)] = 300.0
+    host_us: Annotated[float, _key("Host time of each pass, half before the execution, half after.", "us", 0, 1e9)] = (
+        300.0
+    )
+    ingress_us: Annotated[float, _key("Way of a request from its arrival to the worker.", "us", 0, 1e9)] = 200.0
+    link_us: Annotated[float, _key("Way of a step's tokens from the worker to the front end.", "us", 0, 1e9)] = 100.0
+    write_us: Annotated[float, _key("Writing one stream's token to its client.", "us", 0, 1e9)] = 20.0
+
+
 class Config(_Section, frozen=True, kw_only=True):
     """The whole configuration of an engine."""
 
@@ -136,6 +152,7 @@ class Config(_Section, frozen=True, kw_only=True):
     record: RecordConfig = RecordConfig()
     server: ServerConfig = ServerConfig()
     engine: EngineConfig = EngineConfig()
+    cost: CostConfig = CostConfig()
 
 
 @dataclass(frozen=True)

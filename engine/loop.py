@@ -29,6 +29,18 @@ class Inbox(Protocol):
         ...
 
 
+class StepTime(Protocol):
+    """Tells what a step will take, and learns from what it took."""
+
+    def predict(self, plan: StepPlan) -> Prediction:
+        """What the execution of `plan` will take."""
+        ...
+
+    def observe(self, plan: StepPlan, exec_ns: int) -> None:
+        """The execution of `plan` took `exec_ns`."""
+        ...
+
+
 class Outbox(Protocol):
     """Where the worker hands out what its steps gave. Must not block."""
 
@@ -53,8 +65,21 @@ class _News:
         return bool(self.ends or self.refused)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A pass that has begun: its plan is made, its execution (or its wait) is to come."""
+
+    news: _News
+    plan: StepPlan
+    prediction: Prediction
+    t_exec: int
+
+
 class Loop:
-    """Drives one worker. Everything it touches is handed in, so the virtual driver is this same code."""
+    """Drives one worker. Everything it touches is handed in, so the virtual driver is this same code.
+
+    `run` is the whole of it. Who drives several workers on one virtual clock calls `begin` and `end` instead.
+    """
 
     def __init__(
         self,
@@ -66,6 +91,7 @@ class Loop:
         inbox: Inbox,
         outbox: Outbox,
         ledger: Ledger,
+        step_time: StepTime | None = None,
     ) -> None:
         self._worker = worker
         self._scheduler = scheduler
@@ -74,24 +100,42 @@ class Loop:
         self._inbox = inbox
         self._outbox = outbox
         self._ledger = ledger
-        self._step_time = StepTimeModel()
+        self._step_time = step_time or StepTimeModel()
         self._draining = False
-        self._done = False
+        self._t_sched = clock.now()
+        self._pass: _Pass | None = None
+        self.done = False
+        """A `Drain` has come, and all that was in the house is finished."""
 
     def run(self) -> None:
-        """Pass after pass, until a `Drain` has come and all that was in the house is finished."""
-        t = self._clock.now()
-        while not self._done:
-            t = self._pass(t)
+        """Pass after pass, until done."""
+        self._t_sched = self._clock.now()
+        while not self.done:
+            if self.begin():
+                self._inbox.wait(self.wake_at)
+            self.end()
 
-    def _pass(self, t_sched: int) -> int:
-        """One pass from `t_sched`; returns its end."""
+    @property
+    def wake_at(self) -> int | None:
+        """Until when the pass that has begun may wait; None: until a message comes."""
+        return self._pass.plan.wake_at if self._pass else None
+
+    def begin(self) -> bool:
+        """Begin a pass: take in and plan. True if there is nothing to do until a message or `wake_at` comes."""
         news = _News()
         self._take_in(news)
-        plan = self._scheduler.plan(t_sched)
+        plan = self._scheduler.plan(self._t_sched)
         prediction = self._step_time.predict(plan) if plan.slices else _UNKNOWN
-        t_exec = self._clock.now()
-        result = self._executor.execute(plan) if plan.slices else self._idle(plan, news)
+        self._pass = _Pass(news, plan, prediction, self._clock.now())
+        return not plan.slices and self._idle(plan, news)
+
+    def end(self) -> None:
+        """End the pass that has begun: execute, hand out, write down. The next begins where it ends."""
+        if self._pass is None:
+            raise RuntimeError("no pass has begun")
+        news, plan, prediction, t_exec = self._pass.news, self._pass.plan, self._pass.prediction, self._pass.t_exec
+        self._pass = None
+        result = self._executor.execute(plan) if plan.slices else _IDLE
         t_done = self._clock.now()
         commit = self._scheduler.commit(plan, result, t_exec, t_done)
         news.add(commit)
@@ -100,8 +144,8 @@ class Loop:
         if plan.slices:
             self._step_time.observe(plan, t_done - t_exec)
         t_end = self._clock.now()
-        self._ledger.step(plan, Stamps(t_sched, t_exec, t_done, t_end), result.device_ns, prediction)
-        return t_end
+        self._ledger.step(plan, Stamps(self._t_sched, t_exec, t_done, t_end), result.device_ns, prediction)
+        self._t_sched = t_end
 
     def _take_in(self, news: _News) -> None:
         for message in self._inbox.poll():
@@ -134,12 +178,10 @@ class Loop:
             news.events.append(Event(now, message.rid, EventKind.REJECTED))
             news.refused.append(Refused(message.rid, admission.reason))
 
-    def _idle(self, plan: StepPlan, news: _News) -> StepResult:
-        """Wait for a message or the plan's instant, unless there is something to hand out or nothing to wait for."""
-        self._done = self._draining and not plan.occupancy.waiting
-        if not news and not self._done:
-            self._inbox.wait(plan.wake_at)
-        return _IDLE
+    def _idle(self, plan: StepPlan, news: _News) -> bool:
+        """Whether an idle pass waits: unless there is something to hand out, or nothing to wait for."""
+        self.done = self._draining and not plan.occupancy.waiting
+        return not news and not self.done
 
     def _hand_out(self, plan: StepPlan, commit: Commit, news: _News) -> None:
         """Send one message for the whole pass; an idle pass without news sends none."""

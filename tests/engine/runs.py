@@ -5,8 +5,9 @@ from pathlib import Path
 
 from engine.config import Config, Policy, SchedulerConfig
 from engine.core import StepPlan
-from engine.virtual import LinearCost, simulate
-from engine.virtual_front import Arrival, Outcome
+from engine.simulate.cost import LinearCost
+from engine.simulate.front import Arrival, Outcome
+from engine.simulate.stepped import simulate
 
 MS = 1_000_000
 

@@ -13,8 +13,9 @@ from engine.loop import Loop
 from engine.messages import Cancel, Sampling, StepOutput, Submit, ToWorker
 from engine.scheduling import make_scheduler
 from engine.scheduling.step_time import Prediction
-from engine.virtual import HostTime, VirtualClock, VirtualExecutor, VirtualInbox, fixed_time
-from engine.virtual_front import Delays
+from engine.simulate.clock import Delays, HostTime, VirtualClock
+from engine.simulate.cost import fixed_time
+from engine.simulate.stepped import VirtualExecutor, VirtualInbox
 from recorder.words import EventKind
 
 EXEC = 1_000

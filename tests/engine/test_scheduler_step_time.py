@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engine.core import Slice, StepPlan
 from engine.scheduling.step_time import Prediction, StepTimeModel
-from engine.virtual import LinearCost
+from engine.simulate.cost import LinearCost
 from recorder.words import Role
 
 

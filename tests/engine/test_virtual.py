@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import Config, Policy, SchedulerConfig
-from engine.virtual import LinearCost, VirtualClock, VirtualInbox, fixed_time, simulate
-from engine.virtual_front import Arrival, Delays, Outcome
+from engine.simulate.clock import Delays, VirtualClock
+from engine.simulate.cost import LinearCost, fixed_time
+from engine.simulate.front import Arrival, Outcome
+from engine.simulate.stepped import VirtualInbox, simulate
 from recorder.check import check
 from recorder.run import RunError, load_info, run_state
 from recorder.tables import open_tables

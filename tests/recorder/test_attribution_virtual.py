@@ -6,8 +6,10 @@ from random import Random
 import pytest
 
 from engine.config import Config, Policy, SchedulerConfig
-from engine.virtual import LinearCost, fixed_time, simulate
-from engine.virtual_front import Arrival, Delays
+from engine.simulate.clock import Delays
+from engine.simulate.cost import LinearCost, fixed_time
+from engine.simulate.front import Arrival
+from engine.simulate.stepped import simulate
 from recorder.attribution import attribute
 from recorder.check import check
 from recorder.tables import RunTables, open_tables

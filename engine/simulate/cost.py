@@ -1,0 +1,77 @@
+"""What a step costs in virtual time: fixed, or linear in tokens and context; and what is predicted from that."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from engine.config import CostConfig
+from engine.core import Slice, StepPlan
+from engine.scheduling.step_time import Prediction
+from recorder.words import Role
+
+Cost = Callable[[StepPlan], int]
+"""Nanoseconds that the execution of a plan takes. A `LinearCost` is one, and is charged to the picosecond."""
+
+
+@dataclass(frozen=True)
+class LinearCost:
+    """Step time linear in tokens and context, in whole ps. The defaults resemble a 135M model on two CPU cores."""
+
+    step: int = 28_000_000_000
+    """Each step."""
+    decode: int = 1_300_000_000
+    """Each decode in it."""
+    decode_kv: int = 2_000_000
+    """Each token in the KV cache of each decode."""
+    prefill: int = 1_400_000_000
+    """Each token of prefill (or recompute)."""
+    prefill_pair: int = 300_000
+    """Each pair of a prefill token and a token before it: `pairs(tokens, computed_before)` of a slice."""
+
+    @classmethod
+    def of(cls, cost: CostConfig) -> "LinearCost":
+        """As the section `[cost]` has it."""
+        return cls(
+            step=round(cost.step_us * 1e6),
+            decode=round(cost.decode_us * 1e6),
+            decode_kv=round(cost.decode_kv_token_ns * 1e3),
+            prefill=round(cost.prefill_token_us * 1e6),
+            prefill_pair=round(cost.prefill_pair_ns * 1e3),
+        )
+
+    def __call__(self, plan: StepPlan) -> int:
+        """In ns, rounded down."""
+        return self.ps(plan) // 1000
+
+    def ps(self, plan: StepPlan) -> int:
+        """The sum over the plan's slices, in ps."""
+        return self.step + sum(self._slice(part) for part in plan.slices)
+
+    def _slice(self, part: Slice) -> int:
+        if part.role is Role.DECODE:
+            return self.decode + self.decode_kv * part.computed_before
+        return part.tokens * self.prefill + pairs(part.tokens, part.computed_before) * self.prefill_pair
+
+
+def pairs(tokens: int, computed_before: int) -> int:
+    """Pairs of a token of a slice and a token before it: what attention computes for a stretch of prompt."""
+    return tokens * computed_before + tokens * (tokens - 1) // 2
+
+
+def fixed_time(ns: int) -> LinearCost:
+    """Every step takes `ns`, whatever it computes (SPEC A3, C11)."""
+    return LinearCost(step=ns * 1000, decode=0, decode_kv=0, prefill=0, prefill_pair=0)
+
+
+class KnownCost:
+    """A step's time, known before it runs because it is computed: so predictions have no error. See `loop.StepTime`."""
+
+    def __init__(self, cost: LinearCost) -> None:
+        self._cost = cost
+
+    def predict(self, plan: StepPlan) -> Prediction:
+        """The cost of the plan, and of the same plan without its prefills where there are decodes."""
+        decodes = tuple(part for part in plan.slices if part.role is Role.DECODE)
+        return Prediction(self._cost(plan), self._cost(replace(plan, slices=decodes)) if decodes else None)
+
+    def observe(self, plan: StepPlan, exec_ns: int) -> None:
+        """There is nothing to learn."""

@@ -1,0 +1,50 @@
+"""What is simulated: the configuration, the cost of its steps, and how many workers of which size."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.config import Config
+from engine.scheduling import PagedScheduler, make_scheduler
+from engine.simulate.clock import Delays
+from engine.simulate.cost import Cost, LinearCost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """`num_blocks` KV blocks on each of `workers` equal workers."""
+
+    config: Config
+    cost: Cost
+    num_blocks: int
+    max_model_len: int
+    delays: Delays = field(default_factory=Delays)
+    workers: int = 1
+
+    @classmethod
+    def of(cls, config: Config, longest: int, workers: int = 1) -> "Setup":
+        """As the configuration has it, for requests of at most `longest` tokens of prompt and output.
+
+        Without `max_model_len` nothing that the workload holds is too long; without `num_blocks`, memory never ends.
+        """
+        max_model_len = config.engine.max_model_len or longest
+        blocks_each = -(-max_model_len // config.kv.block_size)
+        return cls(
+            config=config,
+            cost=LinearCost.of(config.cost),
+            num_blocks=config.kv.num_blocks or _roomy(blocks_each, config.scheduler.max_num_seqs, config),
+            max_model_len=max_model_len,
+            delays=Delays.of(config.cost),
+            workers=workers,
+        )
+
+    def schedulers(self) -> Sequence[PagedScheduler]:
+        """A fresh scheduler for each worker."""
+        return [make_scheduler(self.config, self.num_blocks, self.max_model_len) for _ in range(self.workers)]
+
+
+def _roomy(blocks_each: int, sequences: int, config: Config) -> int:
+    """Blocks that hold as many sequences of the greatest length as run at once, beside the watermark."""
+    needed = blocks_each * sequences
+    while needed - config.kv.watermark_blocks(needed) < blocks_each * sequences:
+        needed += needed // 8 + 1
+    return needed

@@ -1,0 +1,231 @@
+"""Virtual time step by step: the worker's own loop, scheduler and ledger, every pass of them, whatever the policy."""
+
+import heapq
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from pathlib import Path
+
+from engine.config import Config
+from engine.core import Sampled, Scheduler, StepPlan, StepResult
+from engine.ledger import Ledger, NoLedger, RunLedger
+from engine.loop import Loop, Outbox
+from engine.messages import Cancel, Drain, Sampling, Submit, ToWorker
+from engine.simulate.clock import Delays, HostTime, VirtualClock
+from engine.simulate.cost import Cost, KnownCost, LinearCost
+from engine.simulate.drive import FOREVER, Source, drive
+from engine.simulate.files import VirtualRun
+from engine.simulate.front import Arrival, Outcome, VirtualFrontEnd
+from engine.simulate.router import least_queued
+from engine.simulate.setup import Setup
+
+
+class VirtualExecutor:
+    """Charges each step's cost to the clock. It alone knows where the model itself would stop: `lengths` by rid.
+
+    A request without a length goes on until its `max_tokens`.
+    """
+
+    def __init__(self, clock: VirtualClock, cost: Cost, lengths: MutableMapping[int, int]) -> None:
+        self._clock = clock
+        self._ps: Callable[[StepPlan], int] = (
+            cost.ps if isinstance(cost, LinearCost) else lambda plan: cost(plan) * 1000
+        )
+        self._lengths = lengths
+        self._given: dict[int, int] = {}
+
+    def start(self, rid: int, prompt: Sequence[int], sampling: Sampling) -> None:
+        """Begin to count its output."""
+        self._given[rid] = 0
+
+    def execute(self, plan: StepPlan) -> StepResult:
+        """Let the step's cost pass; the token of each sampling slice is its place in the output, from 1."""
+        begun = self._clock.now()
+        self._clock.charge_ps(self._ps(plan))
+        device_ns = self._clock.now() - begun
+        return StepResult(tuple(self._sample(part.rid) for part in plan.slices if part.samples), device_ns)
+
+    def release(self, rid: int) -> None:
+        """Forget it."""
+        self._given.pop(rid)
+        self._lengths.pop(rid, None)
+
+    def _sample(self, rid: int) -> Sampled:
+        self._given[rid] += 1
+        return Sampled(rid, self._given[rid], stop=self._given[rid] == self._lengths.get(rid))
+
+
+class VirtualInbox:
+    """Messages that arrive at known instants. Implements `engine.loop.Inbox`.
+
+    With a `timeline`, all of them are known, and after the last one comes `Drain`.
+    """
+
+    def __init__(self, clock: VirtualClock, timeline: Iterable[tuple[int, ToWorker]] | None = None) -> None:
+        self._clock = clock
+        self._ahead: list[tuple[int, int, ToWorker]] = []
+        self._pushed = 0
+        if timeline is not None:
+            last = clock.now()
+            for instant, message in timeline:
+                self.push(instant, message)
+                last = max(last, instant)
+            self.push(last, Drain())
+
+    def push(self, instant: int, message: ToWorker) -> None:
+        """Let a message arrive at `instant`; those of one instant keep their order."""
+        heapq.heappush(self._ahead, (instant, self._pushed, message))
+        self._pushed += 1
+
+    def poll(self) -> Sequence[ToWorker]:
+        """All messages whose instant has come."""
+        here = []
+        while self._ahead and self._ahead[0][0] <= self._clock.now():
+            here.append(heapq.heappop(self._ahead)[2])
+        return here
+
+    def next(self, until_ns: int | None) -> int | None:
+        """The next message's instant or the given one, whichever is first; None if there is neither."""
+        instants = [entry[0] for entry in self._ahead[:1]] + ([] if until_ns is None else [until_ns])
+        return min(instants, default=None)
+
+    def wait(self, until_ns: int | None) -> None:
+        """Jump to the next message or to the instant, whichever is first."""
+        instant = self.next(until_ns)
+        if instant is None:
+            raise RuntimeError("the worker waits, and nothing will ever come")
+        self._clock.wait_until(instant)
+
+
+class SteppedWorker:
+    """One worker in virtual time, driven from outside. Implements `engine.simulate.drive.Worker`."""
+
+    def __init__(self, number: int, scheduler: Scheduler, setup: Setup, outbox: Outbox, ledger: Ledger) -> None:
+        cost, delays = setup.cost, setup.delays
+        self._clock = VirtualClock()
+        self._inbox = VirtualInbox(self._clock)
+        self._lengths: dict[int, int] = {}
+        self._waiting = False
+        self._loop = Loop(
+            number,
+            scheduler=HostTime(scheduler, self._clock, delays),
+            executor=VirtualExecutor(self._clock, cost, self._lengths),
+            clock=self._clock,
+            inbox=self._inbox,
+            outbox=outbox,
+            ledger=ledger,
+            step_time=KnownCost(cost) if isinstance(cost, LinearCost) else None,
+        )
+
+    @property
+    def ready(self) -> int | None:
+        """When it goes on; None while it can't know, or is done."""
+        if self._loop.done:
+            return None
+        return self._inbox.next(self._loop.wake_at) if self._waiting else self._clock.now()
+
+    def push(self, instant: int, message: ToWorker, output_tokens: int | None = None) -> None:
+        """Let a message arrive; `output_tokens` is the length that only the executor knows."""
+        if isinstance(message, Submit) and output_tokens is not None:
+            self._lengths[message.rid] = output_tokens
+        self._inbox.push(instant, message)
+
+    def drain(self, instant: int) -> None:
+        """Nothing comes after `instant`."""
+        self._inbox.push(instant, Drain())
+
+    def advance(self, until: float, *, one: bool = False) -> None:
+        """Live through every pass that begins before `until`, or through one alone."""
+        while (ready := self.ready) is not None and ready < until:
+            if self._waiting:
+                self._clock.wait_until(ready)
+                self._waiting = False
+            else:
+                self._waiting = self._loop.begin()
+            if not self._waiting:
+                self._loop.end()
+                if one:
+                    return
+
+
+class _Listed:
+    """Arrivals known beforehand, in order. Implements `engine.simulate.drive.Source`."""
+
+    closed = False
+
+    def __init__(self, arrivals: Sequence[Arrival]) -> None:
+        self._arrivals = arrivals
+        self._taken = 0
+
+    def peek(self) -> float | None:
+        return self._arrivals[self._taken].arrival if self._taken < len(self._arrivals) else None
+
+    def take(self) -> Arrival:
+        self._taken += 1
+        return self._arrivals[self._taken - 1]
+
+    def ended(self, rid: int, t: int) -> None:
+        """Nobody waits for it."""
+
+
+def simulate(
+    config: Config,
+    arrivals: Sequence[Arrival],
+    cost: Cost,
+    *,
+    num_blocks: int,
+    max_model_len: int,
+    delays: Delays | None = None,
+    run: Path | None = None,
+    workers: int = 1,
+) -> list[Outcome]:
+    """Serve `arrivals` (sorted by arrival; the n-th gets rid n, from 1) in virtual time; the outcomes in their order.
+
+    With `run`, an ordinary run is written into that new folder (RunError where it can't be).
+    """
+    setup = Setup(
+        config=config,
+        cost=cost,
+        num_blocks=num_blocks,
+        max_model_len=max_model_len,
+        delays=delays or Delays(),
+        workers=workers,
+    )
+    if run is None:
+        return step_through(setup, _Listed(arrivals))
+    with VirtualRun(run, setup, {"arrivals": len(arrivals)}) as files:
+        return step_through(setup, _Listed(arrivals), files)
+
+
+def step_through(setup: Setup, source: Source[Arrival], files: VirtualRun | None = None) -> list[Outcome]:
+    """Serve what the source brings, pass by pass; rows go to `files` if there are any."""
+    ingress_ns = setup.delays.ingress_ns
+    front = VirtualFrontEnd(setup.delays, files.front() if files else None, setup.workers, source.ended)
+    fleet = [
+        SteppedWorker(number, scheduler, setup, front, RunLedger(number, files.worker(number)) if files else NoLedger())
+        for number, scheduler in enumerate(setup.schedulers())
+    ]
+    backlogs = front.backlogs
+    last = 0
+
+    def submit(asked: Arrival) -> None:
+        nonlocal last
+        t = asked.arrival
+        chosen = least_queued([backlog.at(t) for backlog in backlogs]) if len(fleet) > 1 else 0
+        rid = front.arrive(asked, chosen).rid
+        fleet[chosen].push(t + ingress_ns, _submission(rid, asked), asked.output_tokens)
+        last = max(last, t + ingress_ns)
+        if asked.cancel_at is not None:
+            gone = max(asked.cancel_at, t) + ingress_ns
+            fleet[chosen].push(gone, Cancel(rid))
+            last = max(last, gone)
+
+    drive(source, fleet, submit, ingress_ns)
+    for worker in fleet:
+        worker.drain(last)
+        worker.advance(FOREVER)
+    return front.outcomes
+
+
+def _submission(rid: int, asked: Arrival) -> Submit:
+    """Tokens are all the request's own number: no two requests share a prefix."""
+    prompt = [rid] * asked.prompt_tokens
+    return Submit(rid, 1, prompt, asked.max_tokens, Sampling(), asked.arrival, asked.tier, asked.tenant)
