@@ -2,13 +2,15 @@
 
 import fcntl
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
+import pyarrow as pa
 
+from recorder.bulk import from_columns
 from recorder.parts import Part, all_parts, folder_of, write_part
 from recorder.records import to_arrow, wire_values
 from recorder.ring import RingWriter
@@ -72,12 +74,18 @@ class _PartBuffer:
     def flush(self) -> None:
         if not self._packed:
             return
-        records = np.frombuffer(bytes(self._packed), self._rows)
-        last = self._first + len(records)
-        part = Part.of(self._folder, self._producer, self._first, last)
-        write_part(self._table, part, [to_arrow(self._table, records)])
-        self._first = last
+        self._seal(to_arrow(self._table, np.frombuffer(bytes(self._packed), self._rows)))
         self._packed.clear()
+
+    def extend(self, columns: Mapping[str, object], length: int) -> None:
+        self.flush()
+        if length:
+            self._seal(from_columns(self._table, columns, length))
+
+    def _seal(self, rows: pa.Table) -> None:
+        last = self._first + rows.num_rows
+        write_part(self._table, Part.of(self._folder, self._producer, self._first, last), [rows])
+        self._first = last
 
 
 class PartProducer(Producer):
@@ -107,6 +115,10 @@ class PartProducer(Producer):
     def row(self, table: str, **columns: object) -> bool:
         """Take one row by column names."""
         return self._buffers[table].append(*wire_values(TABLES[table], columns))
+
+    def extend(self, table: str, columns: Mapping[str, object], length: int) -> None:
+        """Take `length` rows at once, column by column as `bulk.from_columns` has it, and seal them as one part."""
+        self._buffers[table].extend(columns, length)
 
     def close(self) -> None:
         """Write what is left and let go of the run's lock."""
