@@ -5,9 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from recorder.errors import UserError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::|://)")
 
@@ -31,8 +34,7 @@ class Remote:
 
     url: str
     path: str
-    system: Any
-    """An `fsspec.AbstractFileSystem`; fsspec has no types."""
+    system: "AbstractFileSystem"
 
     @classmethod
     def open(cls, url: str) -> Self:
