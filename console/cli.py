@@ -43,6 +43,7 @@ COMMANDS: Final = (
     Command("request", "print the life of one request of a run", "console.commands.request"),
     Command("query", "ask a run in SQL", "console.commands.query"),
     Command("check", "check that a run's ledger adds up", "console.commands.check"),
+    Command("import", "make a run of another engine's recording", "recorder.importing.command"),
     Command("prune", "delete old runs, by age and total size", "console.commands.prune"),
     Command("ledger", "replay the toy ledger under a policy, in exact arithmetic", "engine.toy.command"),
     Command("capacity", "work out GPUs and cost from model, hardware and traffic", "engine.capacity.command"),

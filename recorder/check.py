@@ -53,8 +53,14 @@ def check(tables: CheckedTables) -> list[Check]:
             db.register(name, tables.table(name))
         db.register("causes", attribute(tables))
         db.execute(PREPARED.replace("$sealed", str(tables.info.state == "sealed")))
-        found = [_apply(db, rule) for rule in RULES]
+        found = [_not_recorded(rule, tables.info) or _apply(db, rule) for rule in RULES]
     return [_files_intact(tables.damages), _nothing_dropped(tables.drops), *found]
+
+
+def _not_recorded(rule: Rule, info: RunInfo) -> Check | None:
+    """What a rule says that has nothing to look at, since the run was never meant to hold it; None if it has."""
+    missing = [table for table in rule.needs if info.recorded_tables and table not in info.recorded_tables]
+    return Check(rule.name, True, f"not recorded in this run: {', '.join(missing)}") if missing else None
 
 
 def _apply(db: duckdb.DuckDBPyConnection, rule: Rule) -> Check:

@@ -27,12 +27,16 @@ handing out its tokens and writing its row leaves an answer without a step. `par
 
 @dataclass(frozen=True)
 class Rule:
-    """`broken` selects what breaks the rule; `counted` names the table whose rows it looked at, and `noun` them."""
+    """`broken` selects what breaks the rule; `counted` names the table whose rows it looked at, and `noun` them.
+
+    `needs` are the tables without which it can't be asked: in a run that never recorded them it says so, and holds.
+    """
 
     name: str
     counted: str
     noun: str
     broken: str
+    needs: tuple[str, ...] = ()
 
 
 ATTEMPTS_END_ONCE: Final = Rule(
@@ -60,6 +64,7 @@ WINDOW passes AS (PARTITION BY worker ORDER BY step, t_sched)
 QUALIFY step <> coalesce(step_before + 1, 0) OR t_sched <> t_end_before
 ORDER BY worker, step
 """,
+    ("steps",),
 )
 
 STAMPS_IN_ORDER: Final = Rule(
@@ -101,6 +106,7 @@ FROM requests JOIN seen USING (rid, attempt)
 WHERE first_scheduled <> began OR last_token <> ended OR NOT list_contains(dones, first_token)
 ORDER BY rid, attempt
 """,
+    ("steps", "slices"),
 )
 
 SLICES_MATCH_STEPS: Final = Rule(
@@ -129,6 +135,7 @@ WHERE (told.prefills, told.prefill_tokens, told.prefill_kv, told.decodes, told.d
    <> (slices_prefills, slices_prefill_tokens, slices_prefill_kv, slices_decodes, slices_decode_kv)
 ORDER BY worker, step
 """,
+    ("steps", "slices"),
 )
 
 KV_LEDGER: Final = Rule(
@@ -149,6 +156,7 @@ FROM steps JOIN held USING (worker, step)
 QUALIFY missing <> lag(missing, 1, 0) OVER (PARTITION BY worker ORDER BY step)
 ORDER BY worker, step
 """,
+    ("steps", "slices", "events"),
 )
 """Only steps at which the account goes wrong, not all that follow."""
 
@@ -199,6 +207,7 @@ FROM answered LEFT JOIN reached USING (rid, attempt)
 WHERE prompt_tokens + output_tokens - 1 <> coalesce(computed, 0)
 ORDER BY ALL
 """,
+    ("slices",),
 )
 
 SPANS_TILE: Final = Rule(

@@ -53,6 +53,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     parent: str | None = None
     software: dict[str, str] = {}
     workload: dict[str, Any] = {}
+    recorded_tables: list[str] = []
+    """The tables that were recorded; empty: all of them. Checks do not ask for what was never written."""
 
 
 class _Version(msgspec.Struct):
@@ -104,7 +106,7 @@ def decode_info(raw: bytes, where: str) -> RunInfo:
 
 
 def load_writable(run: Path) -> RunInfo:
-    """Read `run.json` of a run that is to be added to. Raises RunError also where it is sealed or of an older schema."""
+    """Read `run.json` of a run that is added to. Raises RunError also where it is sealed or of an older schema."""
     info = load_info(run)
     if info.state == "sealed":
         raise RunError(f"{run} is sealed already: nothing is left to do, nothing can be added")
