@@ -9,6 +9,7 @@ from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
 
+from console.asking import Asker, wait_until_quiet
 from console.book import Book
 from console.theme import COLOURS
 
@@ -64,6 +65,7 @@ class Tailtrace(App[None]):
         self.slo_ns = slo_ns
         self.wanted_rid: int | None = None
         self._start = start
+        self._askers: list[Asker] = []
         for theme in (_theme(dark=True), _theme(dark=False)):
             self.register_theme(theme)
         self.theme = "tailtrace-dark"
@@ -76,6 +78,17 @@ class Tailtrace(App[None]):
     async def on_mount(self) -> None:
         """Begin with the screen that was asked for."""
         await self.switch_mode(self._start)
+
+    def new_asker(self) -> Asker:
+        """One more line of questions, known to `leave`."""
+        self._askers.append(Asker())
+        return self._askers[-1]
+
+    def leave(self, timeout_s: float) -> bool:
+        """Interrupt every question, and wait for their threads; False when one still works after `timeout_s`."""
+        for asker in self._askers:
+            asker.supersede()
+        return wait_until_quiet(timeout_s)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """With NO_COLOR set, no colour at all: Textual alone would still send greys."""

@@ -1,8 +1,9 @@
 """Questions that run in threads, where the newest one wins. Knows DuckDB's cursors, and no widget."""
 
 import threading
+import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import duckdb
 
@@ -10,6 +11,10 @@ from console.session import Session
 
 T = TypeVar("T")
 Question = Callable[[Session, duckdb.DuckDBPyConnection], T]
+
+
+_THREAD: Final = "ask "
+"""How the names of asking threads begin."""
 
 
 class Superseded(Exception):  # noqa: N818  # not an error: a newer question took its place
@@ -54,6 +59,10 @@ class Asker:
             raise Superseded
         return answer
 
+    def in_thread(self, work: Callable[[], None], line: str) -> None:
+        """Do the work of asking beside everything else. The thread holds up nobody who wants to leave."""
+        threading.Thread(target=work, name=f"{_THREAD}{line}", daemon=True).start()
+
     def _begin(self, generation: int, cursor: duckdb.DuckDBPyConnection) -> None:
         with self._lock:
             if generation != self._generation:
@@ -64,3 +73,17 @@ class Asker:
         with self._lock:
             if self._running is cursor:
                 self._running = None
+
+
+def busy() -> bool:
+    """Whether any question is being answered in a thread."""
+    return any(thread.name.startswith(_THREAD) for thread in threading.enumerate())
+
+
+def wait_until_quiet(timeout_s: float) -> bool:
+    """Wait until no question is being answered any more; False when one still is after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    for thread in threading.enumerate():
+        if thread.name.startswith(_THREAD):
+            thread.join(max(deadline - time.monotonic(), 0))
+    return not busy()

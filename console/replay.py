@@ -73,9 +73,9 @@ class Replay:
         return self.lanes.passes.get(self.worker())
 
     def step_at(self, t: int) -> int | None:
-        """The number of that worker's pass at an instant."""
+        """The number of that worker's pass at an instant; of its last one afterwards."""
         passes = self.passes()
-        place = passes.at(t) if passes is not None else None
+        place = passes.before(t) if passes is not None else None
         return None if passes is None or place is None else int(passes.columns["step"][place])
 
     def seek(self, t: int, now: int) -> None:

@@ -172,6 +172,11 @@ class Passes:
             return None
         return place
 
+    def before(self, t: int) -> int | None:
+        """The index of the last pass that began at or before `t`."""
+        place = int(np.searchsorted(self.starts, t, "right")) - 1
+        return place if place >= 0 else None
+
     def kind_at(self, place: int) -> str:
         """The kind of the pass at an index."""
         return self.kinds[int(self.kind_of[place])]

@@ -1,9 +1,10 @@
 """`tailtrace open RUN [RUN...]`: the console on a terminal."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from console.commands import RUN_HELP
 from recorder.copies import local
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from console.app import Tailtrace
 
 _SCREENS = ("overview", "timeline", "compare")
+_PATIENCE_S: Final = 1.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +36,14 @@ def run(args: argparse.Namespace) -> int:
         load_info(path)
     app = build(runs, args.screen, args.slo_ms)
     app.run()
-    return app.return_code or 0
+    code = app.return_code or 0
+    if not app.leave(_PATIENCE_S):
+        # A thread is deep in a computation that nothing interrupts. Python must not take itself apart around it (it
+        # would abort), and nobody who has left wants to wait for it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def build(runs: list[Path], screen: str | None = None, slo_ms: float | None = None) -> "Tailtrace":

@@ -1,6 +1,5 @@
 """What all screens of a run have in common: the frame around them, and how they ask without blocking."""
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
@@ -129,7 +128,7 @@ class RunScreen(Screen[None]):
 
     def ask(self, line: str, question: Question[T], then: Callable[[T], None]) -> None:
         """Ask in a thread; `then` gets the answer in the screen, unless a newer question on the same line came."""
-        asker = self._askers.setdefault(line, Asker())
+        asker = self._askers.setdefault(line, self.tailtrace.new_asker())
         generation, book = asker.supersede(), self.book
 
         def work() -> None:
@@ -144,7 +143,7 @@ class RunScreen(Screen[None]):
                 arrive = partial(then, answer)
             self.post_message(Answered(asker, generation, arrive))
 
-        threading.Thread(target=work, name=f"ask {line}", daemon=True).start()
+        asker.in_thread(work, line)
 
     def on_answered(self, message: Answered) -> None:
         """Let the newest answer in."""

@@ -162,5 +162,5 @@ def _with_sum(block: list[Line], found: Report, answered_ns: int, width: int) ->
     words = f" = E2E of {requests}" if agrees else f" ≠ {answered_ns:,} ns, E2E of {requests}"
     left: Line = [("  ", "text"), ("sum", "muted"), (words, "good" if agrees else "bad")]
     row = spread(left, [(f"{total:,} ns", "strong")], width)
-    place = next(i for i, line in enumerate(block) if any(text.startswith(UNNAMED) for text, _ in line))
-    return [*block[: place + 1], row, *block[place + 1 :]]
+    after = 1 + len(found["causes_ns"])  # the heading, and a row a cause
+    return [*block[:after], row, *block[after:]]

@@ -108,7 +108,7 @@ class TimelineScreen(RunScreen):
             (f"{arrow} ", "accent bold"),
             (f"{float(playhead.speed):g}x  ", "text"),
             (instant(self.frame.at - playhead.start, self.frame.window.span), "strong"),
-            (f" / {instant(playhead.end - playhead.start, 10**9)} ", "muted"),
+            (f" / {instant(playhead.end - playhead.start, self.frame.window.span)} ", "muted"),
         ]
 
     def scopes(self) -> tuple[Scope, ...]:

@@ -42,8 +42,8 @@ def status_line(health: Health | None, note: Line, width: int) -> Line:
         left += [("  no account of a recorder", "faint")]
     if health.state == "recording":
         left += [("  R reloads", "accent")]
-    room = max(width - width_of(note) - 1, 0)
-    return [*pad(left, room + 1), *note] if room > 20 else pad(left, width)
+    room = width - width_of(note) - 2
+    return [*pad(left, room), ("  ", "text"), *note] if room > 20 else pad(left, width)
 
 
 def key_bar(keys: Sequence[Key], width: int) -> Line:

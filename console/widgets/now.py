@@ -30,9 +30,12 @@ class Member:
 def now_lines(
     lanes: Lanes, worker: int, t: int, batch: Sequence[Member] | None, *, width: int, height: int
 ) -> list[Line]:
-    """At most `height` lines about instant `t`. `batch` is the pass's composition, None while it is being fetched."""
+    """At most `height` lines about instant `t`; after the last pass, about that one.
+
+    `batch` is the pass's composition, None while it is being fetched.
+    """
     passes = lanes.passes.get(worker)
-    place = passes.at(t) if passes is not None else None
+    place = passes.before(t) if passes is not None else None
     if passes is None or place is None:
         quiet: list[Line] = [rule("No pass", width), [("nothing was recorded of a worker at this instant", "muted")]]
         return [*quiet, *_changes(lanes, t, width)][:height]
@@ -63,7 +66,9 @@ class _Scene:
     def title(self, width: int) -> Line:
         length = self.number("t_end") - self.number("t_sched")
         name = f"Pass {self.number('step'):,} {theme.STEPS[self.kind].glyph} {self.kind}"
-        return rule(name, width, f"worker {self.worker}  {duration(length)}")
+        over = self.t - self.number("t_end")
+        when = f"over for {duration(over)}" if over > 0 else f"worker {self.worker}  {duration(length)}"
+        return rule(name, width, when)
 
     def shape(self) -> Line:
         """How the pass divides: planning, execution, handing out."""

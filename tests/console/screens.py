@@ -3,13 +3,13 @@
 import asyncio
 import difflib
 import os
-import threading
 import time
 from pathlib import Path
 
 from textual.pilot import Pilot
 
 from console.app import Tailtrace
+from console.asking import busy
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "TAILTRACE_UPDATE_SNAPSHOTS"
@@ -21,7 +21,7 @@ async def settle(pilot: Pilot[None]) -> None:
     deadline = time.monotonic() + _DEADLINE_S
     while True:
         await pilot.pause()
-        if not any(thread.name.startswith("ask ") for thread in threading.enumerate()):
+        if not busy():
             break
         assert time.monotonic() < deadline, "a question was never answered"
         await asyncio.sleep(0.005)
