@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -146,12 +147,14 @@ def test_a_recorder_that_waits_for_the_lock_of_a_run_being_removed_does_not_star
     waiting: list[subprocess.Popen[str]] = []
 
     def has_lock_open(pid: int) -> bool:
-        return any(os.readlink(path) == str(lock_path(run)) for path in Path(f"/proc/{pid}/fd").iterdir())
+        with suppress(FileNotFoundError):  # closed since it was listed
+            return any(path.readlink() == lock_path(run) for path in Path(f"/proc/{pid}/fd").iterdir())
+        return False
 
     def once_it_waits(run: Path) -> Path:
         process = subprocess.Popen([sys.executable, "-m", "recorder", str(run)], stderr=subprocess.PIPE, text=True)
         waiting.append(process)
-        until(lambda: has_lock_open(process.pid), "the recorder to open the lock")
+        until(lambda: has_lock_open(process.pid) or process.poll() is not None, "the recorder to open the lock")
         return rings_dir(run)
 
     monkeypatch.setattr("recorder.retention.rings_dir", once_it_waits)
