@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from console.session import Session
-from console.timeline import Ints, Passes, Window
+from console.timeline import Ints, Passes, Window, in_flight
 from recorder.schema import NONE
 from recorder.words import StepKind
 
@@ -92,6 +92,7 @@ class Lanes:
         self._span_names: list[str] = spans["name"].to_pylist()
         self._span_starts, self._span_ends = ints(spans, "start"), ints(spans, "end")
         self._first_span = np.searchsorted(ints(spans, "lane"), np.arange(len(self) + 1))
+        self._flying: tuple[int, list[int]] | None = None
         self._by_rid = {int(rid): index for index, rid in enumerate(self.columns["rid"])}
 
     def __len__(self) -> int:
@@ -117,6 +118,13 @@ class Lanes:
         """The lanes whose life touches the window, in the order of arrival."""
         begun = self.columns["arrival"] < window.end
         return np.flatnonzero(begun & (self.columns["finish"] >= window.start)).astype(np.int64)
+
+    def flying(self, width: int) -> list[int]:
+        """How many requests were in flight in each of `width` columns of the whole run; kept for the last width."""
+        if self._flying is None or self._flying[0] != width:
+            counts = in_flight(self.columns["arrival"], self.columns["finish"], self.window.edges(width))
+            self._flying = width, counts.tolist()
+        return self._flying[1]
 
     def waiting_at(self, t: int, worker: int) -> list[int]:
         """The lanes that wait for a worker's start at `t`, longest first."""

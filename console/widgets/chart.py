@@ -8,7 +8,7 @@ import numpy as np
 
 from console import theme
 from console.lanes import Lane, Lanes
-from console.timeline import Ints, Window, in_flight, lane_cells, ticks
+from console.timeline import Ints, Window, lane_cells, ticks
 from console.widgets.ink import Line, Piece, clean, duration, fit, pad, runs, spark
 
 _SOLID: Final = frozenset("█▓▒░")
@@ -89,8 +89,8 @@ def _over(cells: list[Piece], head: int | None) -> Line:
 
 def _minimap(lanes: Lanes, frame: Frame, shape: Geometry) -> Line:
     """The whole run in one row: how many requests were in flight, with the window lit."""
-    whole = frame.window.fit()
-    counts = in_flight(lanes.columns["arrival"], lanes.columns["finish"], whole.edges(shape.chart)).tolist()
+    whole = lanes.window
+    counts = lanes.flying(shape.chart)
     most = max(counts, default=0) or 1
     first, last = whole.column(frame.window.start, shape.chart), whole.column(frame.window.end - 1, shape.chart)
     cells = [
