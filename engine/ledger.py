@@ -7,12 +7,13 @@ from typing import Final, Protocol
 
 from engine.core import End, Event, StepPlan
 from engine.scheduling.step_time import Prediction
+from engine.stalls import WorkerStalls
 from recorder.producer import Producer
 from recorder.schema import NONE, code
 from recorder.words import EventKind, Phase, Reason, Role, StepKind
 
 WORKER_TABLES: Final = ("steps", "slices", "events", "spans")
-"""What a worker's producer has to take."""
+"""What the producer of a worker has to take, beside `stalls` where its host is real."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,9 @@ _KINDS: Final = _codes(StepKind)
 class RunLedger:
     """Writes rows through one producer, in the column order of `recorder.schema`."""
 
-    def __init__(self, worker: int, producer: Producer) -> None:
+    def __init__(self, worker: int, producer: Producer, stalls: WorkerStalls | None = None) -> None:
         self._worker = worker
+        self._stalls = stalls
         self._step = producer.appender("steps")
         self._slice = producer.appender("slices")
         self._event = producer.appender("events")
@@ -96,6 +98,8 @@ class RunLedger:
 
     def step(self, plan: StepPlan, stamps: Stamps, device_ns: int, prediction: Prediction) -> None:
         """The pass: with this row it exists."""
+        if self._stalls:
+            self._stalls.passed(plan, stamps.t_exec, stamps.t_done, prediction.predicted_ns)
         decodes = [part for part in plan.slices if part.role is Role.DECODE]
         prefills = [part for part in plan.slices if part.role is not Role.DECODE]
         now, head = plan.occupancy, plan.head

@@ -15,6 +15,7 @@ from engine.api.app import Api, build_app
 from engine.api.door import LAST_WORDS_S, Door, check_host, listen
 from engine.config import load_config
 from engine.model.source import DEFAULT_MODEL, LOAD_FORMATS, open_model
+from engine.stalls import WatchedLoop
 from engine.supervisor import Engine, EngineOptions, first_of
 
 _NARRATE_S: Final = 2.0
@@ -50,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
     with listen(args.host, args.port) as sock:
         source = open_model(args.model, args.load_format)
         options = EngineOptions(source, args.model, config, args.runs, args.load_format, args.device)
-        return asyncio.run(_serve(options, sock, args.api_key))
+        with asyncio.Runner(loop_factory=WatchedLoop) as runner:
+            return runner.run(_serve(options, sock, args.api_key))
 
 
 class StopSignals:

@@ -20,7 +20,7 @@ from engine.link import FrontLink
 from engine.messages import Drain, FromWorker, Ready
 from engine.model.source import ModelSource
 from engine.recording import open_producer
-from engine.stalls import GcPauses, sample_loop_lag
+from engine.stalls import Stalls, WatchedLoop
 from engine.worker import WorkerOptions
 from recorder.errors import UserError
 from recorder.run import RunInfo, create_run, load_info, new_run_id, save_info
@@ -85,14 +85,15 @@ class RecorderProcess:
 
 
 class Engine:
-    """One run of one engine. `start` it inside an event loop, end it with `leave` or `discard`."""
+    """One run of one engine. `start` it inside an event loop (a `WatchedLoop`, so that the run tells where it was held
+    up), end it with `leave` or `discard`."""
 
     def __init__(self, options: EngineOptions) -> None:
         config = options.config
         self.options = options
         self.run = create_run(options.runs, _describe(options)) if config.record.enabled else None
         self.recorder = RecorderProcess(self.run) if self.run else None
-        self._producer = open_producer(self.run, "frontend", [*TABLES, "samples"], config.record.ring_mb)
+        self._producer = open_producer(self.run, "frontend", TABLES, config.record.ring_mb)
         self.ledger = FrontLedger(self._producer)
         self.gateway = Gateway(self.ledger, options.source.tokenizer.detokenizer)
         ours, theirs = socket.socketpair()
@@ -104,8 +105,8 @@ class Engine:
             )
         self._socket = ours
         self._link: FrontLink | None = None
-        self._pauses = GcPauses(self._producer, Source.FRONTEND).watch()
-        self._lag: asyncio.Future[None] | None = None
+        self._stalls = Stalls(self._producer, Source.FRONTEND)
+        self._stalls.watch()
         self._ready = asyncio.Event()
         self._leaving = False
         self.lost = asyncio.Event()
@@ -120,7 +121,7 @@ class Engine:
             raise EngineError(await self.obituary())
         if self.run:
             _note_ready(self.run, self.gateway.ready)
-        self._lag = asyncio.ensure_future(sample_loop_lag(self._producer))
+        self._watch_loop(self._stalls)
         return self.gateway.ready
 
     async def obituary(self) -> str:
@@ -138,9 +139,8 @@ class Engine:
         if self._link and not self.lost.is_set():
             self._link.close()
             await self.lost.wait()
-        if self._lag:
-            self._lag.cancel()
-        self._pauses.stop()
+        self._watch_loop(None)
+        self._stalls.stop()
         self._producer.close()
         return await asyncio.to_thread(self.recorder.seal) if self.recorder else True
 
@@ -157,6 +157,12 @@ class Engine:
         except subprocess.TimeoutExpired:
             self.worker.kill()
             self.worker.wait()
+
+    def _watch_loop(self, stalls: Stalls | None) -> None:
+        """Only an event loop that can tell of its turns is watched; collections are noted on any."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, WatchedLoop):
+            loop.watch(stalls)
 
     def _worker_options(self, descriptor: int) -> WorkerOptions:
         options = self.options

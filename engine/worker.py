@@ -24,10 +24,10 @@ from engine.loop import Loop
 from engine.messages import Failed, Ready
 from engine.recording import open_producer
 from engine.scheduling import make_scheduler
-from engine.stalls import GcPauses
+from engine.stalls import WorkerStalls
 from recorder.errors import UserError
 from recorder.producer import Producer
-from recorder.words import Source
+from recorder.words import StallKind
 
 _DTYPES: Final = {"auto": "auto", "bfloat16": "bf16", "float32": "fp32"}
 
@@ -88,6 +88,7 @@ class Parts:
     executor: Executor
     ledger: Ledger
     producer: Producer
+    stalls: WorkerStalls | None
     ready: Ready
 
 
@@ -112,14 +113,19 @@ def assemble(options: WorkerOptions) -> Parts:
         executor = model.executor()
     except (RuntimeError, MemoryError) as error:
         raise UserError(f"{model.num_blocks} KV blocks do not fit in memory; set [kv] memory_mb ({error})") from error
-    executor.warm_up()
+    begun = time.monotonic_ns()
+    warmed = executor.warm_up()
+    warm = time.monotonic_ns()
     longest = min(config.engine.max_model_len or model.max_model_len, model.max_model_len)
-    producer = open_producer(options.run, f"worker{options.number}", [*WORKER_TABLES, "samples"], config.record.ring_mb)
+    producer = open_producer(options.run, f"worker{options.number}", [*WORKER_TABLES, "stalls"], config.record.ring_mb)
+    stalls = WorkerStalls(producer, options.number, ([(span.tokens, span.before) for span in step] for step in warmed))
+    stalls.note(StallKind.WARMUP, begun, warm, detail="loading")
     return Parts(
         scheduler=make_scheduler(config, model.num_blocks, longest),
         executor=executor,
-        ledger=RunLedger(options.number, producer) if options.run else NoLedger(),
+        ledger=RunLedger(options.number, producer, stalls) if options.run else NoLedger(),
         producer=producer,
+        stalls=stalls if options.run else None,
         ready=Ready(
             worker=options.number,
             device=str(model.info["device"]),
@@ -145,12 +151,14 @@ def serve(link: WorkerLink, parts: Parts) -> None:
     )
     gc.collect()
     gc.freeze()  # the model's objects live as long as the process: a full collection need not walk them
-    pauses = GcPauses(parts.producer, Source.WORKER, parts.ready.worker).watch()
+    if parts.stalls:
+        parts.stalls.watch()
     link.send(parts.ready)
     try:
         loop.run()
     finally:
-        pauses.stop()
+        if parts.stalls:
+            parts.stalls.stop()
         parts.producer.close()
     link.close()
 

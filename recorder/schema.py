@@ -263,7 +263,7 @@ STALLS: Final = _table(
     _count("device", "worker number"),
     _code("kind", words.StallKind, "what it was"),
     _count("rid", "request whose prompt was tokenised"),
-    Column("detail", 32, "generation collected, thread that tokenised, shape seen for the first time"),
+    Column("detail", 48, "generation collected, thread that tokenised, shape seen for the first time"),
 )
 
 RECORDER: Final = _table(

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from engine.api.answers import CHAT, COMPLETION, Answer, Shape, model_list
-from engine.api.attempt import Detokenizer, Submission, Verdict
+from engine.api.attempt import Detokenizer, Submission, Tokenised, Verdict
 from engine.api.bodies import Ask, read_chat, read_completion
 from engine.api.errors import ApiError, bad_field, unknown_model, wrong_key
 from engine.api.gateway import Gateway
@@ -99,11 +99,12 @@ class Api:
 
     async def _submission(self, request: web.Request, ask: Ask, arrival: int) -> Submission:
         limit = self._gateway.context()
-        prompt = await self._tokens(ask)
+        prompt, tokenised = await self._tokens(ask)
         return Submission(
             request_id=_header(request, "X-Request-Id") or uuid.uuid4().hex,
             arrival=arrival,
             prompt=prompt,
+            tokenised=tokenised,
             max_tokens=ask.max_tokens or max(1, limit - len(prompt)),
             sampling=ask.sampling,
             stop=ask.stop,
@@ -114,7 +115,7 @@ class Api:
             tier=_header(request, "X-Tier"),
         )
 
-    async def _tokens(self, ask: Ask) -> Sequence[int]:
+    async def _tokens(self, ask: Ask) -> tuple[Sequence[int], Tokenised | None]:
         prompt = ask.prompt
         if isinstance(prompt, str):
             return await _aside(len(prompt), self._tokenizer.encode, prompt)
@@ -125,7 +126,7 @@ class Api:
         tokens = [item for item in prompt if isinstance(item, int)]
         if max(tokens) >= self._vocab:
             raise bad_field("prompt", f"{max(tokens)} is no token of this model, which has {self._vocab}")
-        return tokens
+        return tokens, None
 
     def _encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         try:
@@ -139,9 +140,16 @@ def _header(request: web.Request, name: str) -> str:
     return request.headers.get(name, "").encode("utf-8", "replace").decode()
 
 
-async def _aside(length: int, encode: Callable[[T], list[int]], prompt: T) -> list[int]:
+async def _aside(length: int, encode: Callable[[T], list[int]], prompt: T) -> tuple[list[int], Tokenised]:
     """Tokenise here, or in a thread where the text is so long that the event loop would stand still."""
-    return await asyncio.to_thread(encode, prompt) if length > _LONG_TEXT else encode(prompt)
+    on_loop = length <= _LONG_TEXT
+
+    def timed() -> tuple[list[int], Tokenised]:
+        begin = time.monotonic_ns()
+        tokens = encode(prompt)
+        return tokens, Tokenised(begin, time.monotonic_ns(), on_loop)
+
+    return timed() if on_loop else await asyncio.to_thread(timed)
 
 
 def build_app(api: Api, api_key: str | None, max_body_bytes: int) -> web.Application:

@@ -24,6 +24,15 @@ class Detokenizer(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Tokenised:
+    """When a prompt was tokenised, in ns, and whether it held the event loop up meanwhile."""
+
+    begin: int
+    end: int
+    on_loop: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Submission:
     """What is known of a request when it is handed to the worker; `arrival` in ns."""
@@ -31,6 +40,8 @@ class Submission:
     request_id: str
     arrival: int
     prompt: Sequence[int]
+    tokenised: Tokenised | None = None
+    """None where the prompt came as tokens."""
     max_tokens: int
     sampling: Sampling
     stop: tuple[str, ...]

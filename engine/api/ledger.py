@@ -8,9 +8,9 @@ from engine.api.attempt import Attempt, Verdict
 from engine.api.deliveries import Delivery
 from engine.messages import Finished, StepOutput
 from recorder.producer import Producer
-from recorder.words import EventKind, Phase, Status
+from recorder.words import EventKind, Phase, Source, StallKind, Status
 
-TABLES = ("requests", "spans", "deliveries", "events")
+TABLES = ("requests", "spans", "deliveries", "events", "stalls")
 
 
 class State:
@@ -47,6 +47,7 @@ class FrontLedger:
         known = {**_asked(attempt), "worker": self._worker, **vars(state)}
         self._at_arrival[attempt.rid] = known
         self._row("requests", **known, status=Status.OPEN)
+        self._tokenised(attempt)
         self.settled.clear()
 
     def delivery(self, output: StepOutput, t_received: int) -> Delivery:
@@ -63,6 +64,7 @@ class FrontLedger:
     def refused(self, attempt: Attempt, reason: str, http_status: int) -> None:
         """The one row of a request that never reached the worker."""
         self._row("requests", **_asked(attempt), status=Status.REJECTED, reason=reason, http_status=http_status)
+        self._tokenised(attempt)
 
     def worker_event(self, kind: EventKind) -> None:
         """The worker is ready, or lost."""
@@ -86,6 +88,20 @@ class FrontLedger:
         )
         if not self._at_arrival:
             self.settled.set()
+
+    def _tokenised(self, attempt: Attempt) -> None:
+        """How long its prompt took to tokenise; after the row of the request, so that readers know whose it was."""
+        if stretch := attempt.submission.tokenised:
+            self._row(
+                "stalls",
+                t_start=stretch.begin,
+                t_end=stretch.end,
+                source=Source.FRONTEND,
+                device=0,
+                kind=StallKind.TOKENISE,
+                rid=attempt.rid,
+                detail="event loop" if stretch.on_loop else "thread",
+            )
 
     def _span(self, rid: int, phase: Phase, start: int, end: int) -> None:
         if end > start:

@@ -66,17 +66,21 @@ class TorchExecutor:
         chosen = {part.rid: self._take(part.rid, token) for part, token in zip(sampling, tokens, strict=True)}
         return StepResult(tuple(chosen[part.rid] for part in plan.slices if part.samples), device_ns)
 
-    def warm_up(self, max_rows: int = 128) -> None:
-        """Run prefills and decodes of typical sizes, so that no request pays for first calls. Before any request."""
+    def warm_up(self, max_rows: int = 128) -> list[list[Span]]:
+        """Run prefills and decodes of typical sizes, so that no request pays for first calls. Before any request.
+
+        Returns the steps that were run.
+        """
         context = min(max_rows, self.num_blocks * self.block_size - 1)
         blocks = range(-(-(context + 1) // self.block_size))
-        for rows in (1, 2, 4, 8, 16):
-            spans = [Span(1, context, blocks)] * rows
-            self._dry_run(spans, rows)
-        self._dry_run([Span(context, 0, blocks)], context)
-        self._dry_run([Span(context // 2 + 1, context // 2, blocks)], context // 2 + 1)
+        steps = [[Span(1, context, blocks)] * rows for rows in (1, 2, 4, 8, 16)]
+        steps += [[Span(context, 0, blocks)], [Span(context // 2 + 1, context // 2, blocks)]]
+        for spans in steps:
+            self._dry_run(spans)
+        return steps
 
-    def _dry_run(self, spans: Items[Span], rows: int) -> None:
+    def _dry_run(self, spans: Items[Span]) -> None:
+        rows = sum(span.tokens for span in spans)
         with torch.inference_mode():
             zeros = torch.zeros(rows, dtype=torch.int64, device=self.decoder.device)
             batch = Batch(zeros, zeros, zeros, self.planner.plan(spans))
