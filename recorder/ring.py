@@ -305,6 +305,10 @@ class RingReader:
         """The same for whoever reads on and on: looks no further than the first stretch without records."""
         return self._settled(start, self._next_numbers)
 
+    def read_range(self, start: int, end: int) -> Tail:
+        """The whole ones of records `start` to `end` - 1. At most `capacity` of them."""
+        return self._settled(start, lambda first: np.arange(first, end, dtype=np.uint64))
+
     def _settled(self, start: int, find: Callable[[int], npt.NDArray[np.uint64]]) -> Tail:
         """A hole may be the writer passing by during the scan; one that stays is damage."""
         for _ in range(_TRIES):
