@@ -265,8 +265,11 @@ def test_the_copies_used_least_recently_go_and_those_in_use_stay(
             pass
     size = sum(path.stat().st_size for path in cache.rglob("*") if path.is_file())
     monkeypatch.setattr(copies, "CACHE_BYTES", size + 10)
+    with borrowed(remotes[0]):
+        pass
+    with borrowed(remotes[2]):
+        assert there() == {runs[0].name, runs[2].name}, "the second was opened before the first was opened again"
     with borrowed(remotes[0]), borrowed(remotes[2]):
-        assert there() == {runs[0].name, runs[2].name}
         with borrowed(remotes[3]):
             assert there() == {runs[0].name, runs[2].name, runs[3].name}, "all are in use"
     with borrowed(remotes[3]):
