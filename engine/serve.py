@@ -41,6 +41,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("TAILTRACE_API_KEY"),
         help="key that clients must send (default: $TAILTRACE_API_KEY)",
     )
+    parser.add_argument(
+        "--tail-host",
+        default="127.0.0.1",
+        metavar="HOST",
+        help="address of the live tail; beyond this machine it takes the token of RUN/tail.json (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--tail-port", type=int, metavar="PORT", help="port of the live tail (default: any that is free)"
+    )
     parser.add_argument("--allow-open", action="store_true", help="listen beyond this machine without a key")
 
 
@@ -50,7 +59,9 @@ def run(args: argparse.Namespace) -> int:
     check_host(args.host, args.api_key, allow_open=args.allow_open)
     with listen(args.host, args.port) as sock:
         source = open_model(args.model, args.load_format)
-        options = EngineOptions(source, args.model, config, args.runs, args.load_format, args.device)
+        options = EngineOptions(
+            source, args.model, config, args.runs, args.load_format, args.device, args.tail_host, args.tail_port
+        )
         with asyncio.Runner(loop_factory=WatchedLoop) as runner:
             return runner.run(_serve(options, sock, args.api_key))
 

@@ -45,20 +45,23 @@ class EngineOptions:
     runs: Path
     load_format: str = "auto"
     device: str = "auto"
+    tail_host: str = "127.0.0.1"
+    tail_port: int | None = None
     worker_command: Sequence[str] = (sys.executable, "-m", "engine.worker")
 
 
 class RecorderProcess:
-    """The process that seals a run. It lives until this one lets go of it, or is gone."""
+    """The process that seals a run and serves its live tail. It lives until this one lets go of it, or is gone."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, tail_host: str, tail_port: int | None) -> None:
         self._command = [sys.executable, "-m", "recorder", str(run)]
+        self._tail = [f"--tail-host={tail_host}", *([f"--tail-port={tail_port}"] if tail_port else [])]
         self._start()
 
     def _start(self) -> None:
         theirs, self._ours = os.pipe()
         self._process = subprocess.Popen(
-            [*self._command, "--parent-fd", str(theirs)], pass_fds=[theirs], stdout=_STDERR
+            [*self._command, *self._tail, "--parent-fd", str(theirs)], pass_fds=[theirs], stdout=_STDERR
         )
         os.close(theirs)
 
@@ -92,7 +95,7 @@ class Engine:
         config = options.config
         self.options = options
         self.run = create_run(options.runs, _describe(options)) if config.record.enabled else None
-        self.recorder = RecorderProcess(self.run) if self.run else None
+        self.recorder = RecorderProcess(self.run, options.tail_host, options.tail_port) if self.run else None
         self._producer = open_producer(self.run, "frontend", TABLES, config.record.ring_mb)
         self.ledger = FrontLedger(self._producer)
         self.gateway = Gateway(self.ledger, options.source.tokenizer.detokenizer)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
@@ -20,6 +20,9 @@ from recorder.errors import UserError
 from recorder.narration import say
 from recorder.run import RunError, hold_lock, load_writable, lock_path
 from recorder.sampler import Sampler
+
+if TYPE_CHECKING:
+    from recorder.tail.server import TailServer
 
 _TICK_MS: Final = 250
 
@@ -31,15 +34,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--parent-fd", type=int, metavar="N", help="record until this inherited descriptor ends; without it, close now"
     )
+    parser.add_argument("--tail-host", metavar="HOST", help="serve the live tail at this address")
+    parser.add_argument("--tail-port", type=int, metavar="PORT", help="and at this port (default: any that is free)")
     options = parser.parse_args(arguments)
     try:
-        return _record(options.run, options.parent_fd)
+        return _record(options.run, options.parent_fd, options.tail_host, options.tail_port)
     except UserError as error:
         say(str(error))
         return 2
 
 
-def _record(run: Path, parent: int | None) -> int:
+def _record(run: Path, parent: int | None, tail_host: str | None, tail_port: int | None) -> int:
     load_writable(run)
     _be_modest()
     stop = _stop_on_sigterm()
@@ -47,9 +52,19 @@ def _record(run: Path, parent: int | None) -> int:
         info = load_writable(run)  # again: who held the lock until now may have closed the run, or removed it
         settings = msgspec.convert(info.config.get("record", {}), RecordSettings)
         drain = Drain(run, settings)
+        tail = _serve_tail(run, tail_host, tail_port) if tail_host else None
         if parent is not None:
             _until_stopped(drain, settings, [parent, stop])
-        return 0 if drain.close() else 1
+        sealed = drain.close()
+        if tail:
+            tail.stop("sealed" if sealed else "recording")
+        return 0 if sealed else 1
+
+
+def _serve_tail(run: Path, host: str, port: int | None) -> "TailServer | None":
+    from recorder.tail.server import serve_tail  # a recorder that serves nobody starts without it
+
+    return serve_tail(run, host, port)
 
 
 def _be_modest() -> None:
