@@ -269,9 +269,8 @@ def test_the_copies_used_least_recently_go_and_those_in_use_stay(
         pass
     with borrowed(remotes[2]):
         assert there() == {runs[0].name, runs[2].name}, "the second was opened before the first was opened again"
-    with borrowed(remotes[0]), borrowed(remotes[2]):
-        with borrowed(remotes[3]):
-            assert there() == {runs[0].name, runs[2].name, runs[3].name}, "all are in use"
+    with borrowed(remotes[0]), borrowed(remotes[2]), borrowed(remotes[3]):
+        assert there() == {runs[0].name, runs[2].name, runs[3].name}, "all are in use"
     with borrowed(remotes[3]):
         assert there() == {runs[2].name, runs[3].name}
 
