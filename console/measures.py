@@ -42,11 +42,22 @@ TOKEN_RATE_FORMULA: Final = "output tokens of all requests that ended / window"
 WINDOW_FORMULA: Final = "last stamp - first arrival"
 
 
-def latency_view() -> str:
-    """The SELECT behind the view `latency`: one row an attempt, its measures and what a reader sorts and filters by."""
+_LIVED_THEN: Final = """lossy.ended >= arrival
+    AND lossy.began <= coalesce(returned, CASE status WHEN 'open' THEN lossy.began
+        ELSE greatest(arrival, admitted, queued, first_scheduled, first_token, last_token) END)"""
+
+
+def latency_view(*, lossy: bool) -> str:
+    """The SELECT behind the view `latency`: one row an attempt, its measures and what a reader sorts and filters by.
+
+    `incomplete` attempts lived while records were lost (the table `lossy`, if there is one): some of what is shown of
+    them may be missing.
+    """
+    incomplete = f"EXISTS (SELECT 1 FROM lossy WHERE {_LIVED_THEN})" if lossy else "false"
     measures = ",\n    ".join(f"{measure.sql} AS {measure.column}" for measure in MEASURES)
     return f"""SELECT
     rid, attempt, request_id, tenant, tier, model, worker, status, arrival, returned,
     prompt_tokens, output_tokens, preemptions,
-    {measures}
+    {measures},
+    {incomplete} AS incomplete
 FROM requests"""

@@ -165,7 +165,8 @@ def _window_ns(window: dict[str, object]) -> int | None:
 
 def _recorder(session: Session) -> dict[str, Any]:
     health = rows(session.ask("recorder_health"))[0]
-    return {**health, "gaps": rows(session.ask("drops"))}
+    incomplete = _int(rows(session.ask("incomplete"))[0]["n"])
+    return {**health, "gaps": rows(session.ask("drops")), "incomplete": incomplete}
 
 
 def _rate(count: object, window_ns: int | None) -> float | None:

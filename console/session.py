@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from console.measures import latency_view
 from recorder.errors import UserError
+from recorder.losses import Damage
 from recorder.schema import TABLES, Table
-from recorder.tables import Damage, RunTables, open_tables
+from recorder.tables import RunTables, open_tables
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,7 +41,8 @@ class Session:
     """One run and the database that answers questions about it.
 
     Views: `requests` (no open row that a final one supersedes), `spans`, `steps`, `slices`, `deliveries`, `events`,
-    `samples`, `recorder` (columns of `recorder.schema`; coded words are VARCHAR), `latency` (`console.measures`), and
+    `samples`, `recorder` (columns of `recorder.schema`; coded words are VARCHAR), `latency` (`console.measures`),
+    `gaps` (where records are missing, and when: `recorder.losses.Gap`), and
     `causes` (`recorder.attribution.attribute`), which exists once `load_causes` has run; `ask` and `query` see to that.
 
     Safe to share between threads, as every call and every `connect` works on a cursor of its own.
@@ -129,7 +131,8 @@ class Session:
             cursor.execute("DROP TABLE IF EXISTS causes").fetchall()
             for table in TABLES.values():
                 _create_view(cursor, table, self.tables)
-            cursor.execute(f"CREATE OR REPLACE VIEW latency AS {latency_view()}").fetchall()
+            lossy = _create_gaps(cursor, self.tables)
+            cursor.execute(f"CREATE OR REPLACE VIEW latency AS {latency_view(lossy=lossy)}").fetchall()
             cursor.commit()
 
 
@@ -193,7 +196,7 @@ def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTab
     name = f"tail_{table.name}"
     columns = ", ".join(f'"{column.name}"' for column in table.columns)
     files, tail = tables.part_files(table.name), tables.tail(table.name)
-    sources = [f"SELECT {columns} FROM {_parquet(files)}"] if files else []
+    sources = [f"SELECT {_in_parts(table, tables.info.schema_version)} FROM {_parquet(files)}"] if files else []
     cursor.execute(f"DROP TABLE IF EXISTS {name}").fetchall()
     if tail.num_rows or not files:  # a sealed run has no tails: its eight empty tables would double the time to open it
         _store(cursor, name, tail)
@@ -201,6 +204,29 @@ def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTab
     body = _SETTLED.get(table.name, "{rows}").format(rows=" UNION ALL ".join(sources))
     cursor.execute(f"CREATE OR REPLACE VIEW {table.name} AS {body}").fetchall()
 
+
+def _create_gaps(cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> bool:
+    """The table `gaps`, and `lossy`, the times in which requests may have lost something; False where there is none."""
+    gaps = [
+        {"producer": gap.producer, "table_name": gap.table, "lost": gap.lost, "since": gap.since, "until": gap.until}
+        for gap in tables.gaps
+    ]
+    _store(cursor, "gaps", pa.Table.from_pylist(gaps, _GAPS))
+    windows = [{"began": began, "ended": ended} for began, ended in tables.lossy_windows()]
+    if windows:
+        _store(cursor, "lossy", pa.Table.from_pylist(windows))
+    return bool(windows)
+
+
+_GAPS: Final = pa.schema(
+    [
+        ("producer", pa.string()),
+        ("table_name", pa.string()),
+        ("lost", pa.int64()),
+        ("since", pa.int64()),
+        ("until", pa.int64()),
+    ]
+)
 
 _SETTLED: Final = {
     # A request is written when it arrives and again when it ends; the end makes the beginning void.
@@ -230,6 +256,19 @@ def _store(cursor: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None
     cursor.register("arriving", rows)
     cursor.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {columns} FROM arriving").fetchall()
     cursor.unregister("arriving")
+
+
+def _in_parts(table: Table, version: int) -> str:
+    """The columns of a table as parts of that schema version hold them; those that came later are NULL."""
+    return ", ".join(
+        f'"{column.name}"'
+        if column.since <= version
+        else f'NULL::{_SQL_TYPES.get(column.arrow, "VARCHAR")} AS "{column.name}"'
+        for column in table.columns
+    )
+
+
+_SQL_TYPES: Final = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
 
 
 def _parquet(files: Iterable[Path]) -> str:

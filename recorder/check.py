@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from recorder.attribution import Tables, attribute
 from recorder.check_rules import ATTEMPTS_END_ONCE, CAUSES_SUM, PREPARED, RULES, Rule
+from recorder.losses import Damage
 from recorder.run import RunInfo
 from recorder.schema import TABLES
-from recorder.tables import Damage
 
 MOST_ROWS: Final = 20
 """Offending rows that a check shows; its detail counts them all."""

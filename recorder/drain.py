@@ -8,11 +8,12 @@ from typing import Final
 
 import msgspec
 
+from recorder.losses import Gap, gaps_in_ring
 from recorder.merge import merge, merge_table, small_tail
 from recorder.narration import say
 from recorder.parts import Part, Staged, all_parts, folder_of, outermost, publish, stage_part
 from recorder.producer import RingProducer
-from recorder.records import to_arrow
+from recorder.records import numbered
 from recorder.ring import RingError, RingReader, Tail
 from recorder.run import finish, is_locked, rings_dir
 from recorder.schema import TABLES, Table
@@ -44,6 +45,8 @@ class Source:
     start: int
     bytes_sealed: int
     sealed_at: int = field(default_factory=time.monotonic_ns)
+    taken_at: int | None = None
+    """Instant before which all records up to `start` were packed, and none after it; None for those of another life."""
 
     @classmethod
     def open(cls, run: Path, path: Path) -> "Source":
@@ -67,7 +70,7 @@ class Source:
     def advance(self, part: Part, now: int) -> None:
         """The part is durable: its slots are free for the writer."""
         self.parts.append(part)
-        self.start, self.sealed_at = part.last, now
+        self.start, self.sealed_at, self.taken_at = part.last, now, now
         self.bytes_sealed += part.path.stat().st_size
         self.ring.seal(part.last)
 
@@ -144,6 +147,8 @@ class Drain:
                 tail = read(source.ring, source.start)
                 if tail.end > source.start:
                     staged.append(_Taken(source, tail, self._stage(source, tail)))
+            for taken in staged:
+                self._mark_gaps(taken.source, taken.tail)
             publish([taken.staged for taken in staged])
         except OSError as error:
             for taken in staged:
@@ -158,7 +163,7 @@ class Drain:
 
     def _stage(self, source: Source, tail: Tail) -> Staged:
         part = Part.of(folder_of(self._run, source.table), source.producer, source.start, tail.end)
-        return stage_part(source.table, part, [to_arrow(source.table, tail.records)])
+        return stage_part(source.table, part, [numbered(source.table, tail.records)])
 
     def _trouble(self, error: OSError | None) -> None:
         if error and not self._in_trouble:
@@ -170,29 +175,38 @@ class Drain:
         self._in_trouble = error is not None
 
     def _account(self, taken: _Taken, now: int) -> None:
-        """Each gap gets a row. The recorder's own rings get none until the end, or they would never rest."""
-        source, tail = taken.source, taken.tail
+        """The recorder's own rings get no row until the end, or they would never rest."""
+        if taken.source.producer != SELF:
+            self._health(taken.source, now)
+
+    def _mark_gaps(self, source: Source, tail: Tail) -> None:
+        """Before the part gets its name: killed between the two, a recorder leaves a gap told twice, never untold."""
         if source.producer == SELF:
             return
-        for lost in tail.records["_lost"][tail.records["_lost"] > 0].tolist():
-            self._health(source, now, lost)
+        for gap in gaps_in_ring(source.producer, source.table.name, source.ring, tail):
+            if gap.seq < tail.end:
+                self._gap(source, gap)
         for first, last in tail.holes:
             say(f"{source.ring.path}: records {first} to {last - 1} do not match their checksums and are left out")
-            self._health(source, now, last - first)
-        self._health(source, now)
+            since, until = source.taken_at, time.monotonic_ns()
+            self._gap(source, Gap(source.producer, source.table.name, last, last - first, since, until))
 
-    def _health(self, source: Source, now: int, lost: int = 0) -> None:
+    def _gap(self, source: Source, gap: Gap) -> None:
+        self._tell(source, events=gap.seq, lost=gap.lost, lost_from=gap.since, lost_until=gap.until)
+
+    def _health(self, source: Source, durable: int) -> None:
+        self._tell(source, events=source.start, lost=0, durable=durable)
+
+    def _tell(self, source: Source, **columns: int | None) -> None:
         self.own.row(
             SELF,
-            t=now,
+            t=time.monotonic_ns(),
             producer=source.producer,
             table_name=source.table.name,
-            events=source.start,
-            lost=lost,
             drops=source.ring.drops,
             bytes=source.bytes_sealed,
             append_ns=source.ring.append_ns,
-            durable=now,
+            **columns,
         )
 
     def _merge_small(self, source: Source, now: int) -> None:
@@ -225,9 +239,16 @@ class Drain:
         if not self._seal_all(list(self._others()), deadline):
             return False
         for source in self._sources.values():
+            self._mark_last_gap(source)
             self._health(source, now)
         self.own.close()
         return self._seal_all([source for source in self._sources.values() if source.producer == SELF], deadline)
+
+    def _mark_last_gap(self, source: Source) -> None:
+        """Drops after which nothing was packed any more."""
+        ring = source.ring
+        if ring.untold:
+            self._gap(source, Gap(source.producer, source.table.name, source.start, ring.untold, ring.full_since, None))
 
     def _seal_all(self, sources: Sequence[Source], deadline: float) -> bool:
         while not self._seal(sources, time.monotonic_ns(), RingReader.read):

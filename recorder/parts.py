@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recorder.records import conform, in_order
+from recorder.records import SEQ, conform, in_order
 from recorder.run import sync_folder
 from recorder.schema import TABLES, Table
 
@@ -58,6 +58,8 @@ class Soundness:
 
     groups: tuple[int, ...] = ()
     damage: str = ""
+    has_footer: bool = False
+    """Whether the footer can be trusted, and so what it tells of damaged row groups."""
 
 
 def list_parts(folder: Path) -> list[Part]:
@@ -86,19 +88,32 @@ class Staged:
 def stage_part(table: Table, part: Part, chunks: Iterable[pa.Table]) -> Staged:
     """Write the rows under a temporary name and fsync them. Each chunk is sorted by `table.order` on its own.
 
+    Rows without the column `SEQ` are numbered as they come.
     Raises OSError where the disk refuses, and leaves nothing behind then.
     """
     temporary = part.path.with_name(f"{part.path.name}.{os.getpid()}.tmp")
     temporary.parent.mkdir(exist_ok=True)
     try:
-        with pq.ParquetWriter(temporary, table.arrow, **_writer_options(table)) as writer:
-            for chunk in chunks:
+        with pq.ParquetWriter(temporary, stored(table), **_writer_options(table)) as writer:
+            for chunk in _numbered(chunks, part.first):
                 writer.write_table(in_order(table, chunk), row_group_size=ROW_GROUP)
         _add_trailer(temporary)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     return Staged(temporary, part)
+
+
+def stored(table: Table) -> pa.Schema:
+    """The columns of a part: those of the table, and the numbers of the records."""
+    return table.arrow.append(pa.field(SEQ, pa.int64()))
+
+
+def _numbered(chunks: Iterable[pa.Table], first: int) -> Iterator[pa.Table]:
+    for chunk in chunks:
+        numbers = pa.array(range(first, first + chunk.num_rows), pa.int64()) if SEQ not in chunk.column_names else None
+        yield chunk if numbers is None else chunk.append_column(SEQ, numbers)
+        first += chunk.num_rows
 
 
 def publish(staged: Sequence[Staged]) -> None:
@@ -116,7 +131,7 @@ def write_part(table: Table, part: Part, chunks: Iterable[pa.Table]) -> None:
 
 def _writer_options(table: Table) -> dict[str, Any]:
     texts = [column.name for column in table.columns if column.words or isinstance(column.kind, int)]
-    integers = [column.name for column in table.columns if column.kind is int]
+    integers = [SEQ, *(column.name for column in table.columns if column.kind is int)]
     return {
         "compression": "zstd",
         "use_dictionary": texts,
@@ -199,8 +214,9 @@ def _check_groups(raw: memoryview, groups: list[tuple[int, int]]) -> Soundness:
     bad = [i for i, (end, crc) in enumerate(groups) if zlib.crc32(raw[starts[i] : end]) != crc]
     sound = tuple(i for i in range(len(groups)) if i not in bad)
     if not bad:
-        return Soundness(sound)
-    return Soundness(sound, f"has {len(bad)} of {len(groups)} row groups that do not match their checksums")
+        return Soundness(sound, has_footer=True)
+    damage = f"has {len(bad)} of {len(groups)} row groups that do not match their checksums"
+    return Soundness(sound, damage, has_footer=True)
 
 
 def read_part(table: Table, path: Path, groups: Sequence[int] | None = None) -> pa.Table:
@@ -209,6 +225,61 @@ def read_part(table: Table, path: Path, groups: Sequence[int] | None = None) -> 
         present = range(file.num_row_groups) if groups is None else groups
         wanted = [group for group in present if group < file.num_row_groups]
         return conform(table, file.read_row_groups(wanted, columns=table.arrow.names))
+
+
+def time_range(table: Table, part: Part, soundness: Soundness) -> tuple[int | None, int | None]:
+    """First and last instant in a part by the statistics in its footer; unknown where that is damaged."""
+    order = next(column for column in table.columns if column.name == table.order)
+    if not soundness.has_footer or order.unit != "ns":
+        return None, None
+    metadata = pq.read_metadata(part.path)
+    at = table.arrow.names.index(table.order)
+    groups = (metadata.row_group(number).column(at).statistics for number in range(metadata.num_row_groups))
+    told = [(told.min, told.max) for told in groups if told and told.has_min_max]
+    return min((low for low, _ in told), default=None), max((high for _, high in told), default=None)
+
+
+class NumberedGroups:
+    """The row groups of a part by the numbers of their records; `sound` are those that may be read.
+
+    Parts of earlier versions hold no numbers: their rows count as numbered in the order in which they lie.
+    """
+
+    def __init__(self, table: Table, part: Part, sound: Sequence[int]) -> None:
+        self._table = table
+        self._part = part
+        self._sound = sound
+        metadata = pq.read_metadata(part.path)
+        groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+        self._starts = list(accumulate((group.num_rows for group in groups), initial=part.first))
+        names = metadata.schema.to_arrow_schema().names
+        self._told = [group.column(names.index(SEQ)).statistics for group in groups] if SEQ in names else None
+
+    def between(self, first: int, last: int) -> list[int]:
+        """The sound groups that hold any of the records `first` to `last` - 1."""
+        return [group for group in self._sound if self._low(group) < last and first <= self._high(group)]
+
+    def read(self, group: int) -> pa.Table:
+        """The rows of a group, numbered."""
+        with pq.ParquetFile(self._part.path, page_checksum_verification=True) as file:
+            rows = file.read_row_groups([group], columns=stored(self._table).names)
+        shown = conform(self._table, rows)
+        if self._told is not None:
+            return shown.append_column(SEQ, rows[SEQ])
+        return next(_numbered([shown], self._starts[group]))
+
+    def _low(self, group: int) -> int:
+        return int(self._told[group].min) if self._told is not None else self._starts[group]
+
+    def _high(self, group: int) -> int:
+        return int(self._told[group].max) if self._told is not None else self._starts[group + 1] - 1
+
+
+def read_numbered(table: Table, part: Part) -> pa.Table:
+    """All rows of a sound part, with the numbers of their records."""
+    sound = inspect(part).groups
+    groups = NumberedGroups(table, part, sound)
+    return pa.concat_tables([stored(table).empty_table(), *(groups.read(group) for group in sound)])
 
 
 def folder_of(run: Path, table: Table) -> Path:

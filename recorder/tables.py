@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recorder.parts import Part, Soundness, all_parts, inspect, outermost, read_part
+from recorder.losses import Account, Damage, Gap, Span, dated, gaps_in_ring, gaps_of_damages, lossy_windows
+from recorder.parts import Part, Soundness, all_parts, inspect, outermost, read_part, time_range
 from recorder.records import Records, in_order, to_arrow
 from recorder.ring import RingError, RingReader, Tail
 from recorder.run import RunError, RunInfo, load_info, rings_dir
@@ -22,14 +23,6 @@ _READ_ORDER: Final = ("steps", *(name for name in TABLES if name != "steps"))
 _TRIES: Final = 20
 
 
-@dataclass(frozen=True)
-class Damage:
-    """A file of the run that can't be trusted, and what of it is not shown."""
-
-    file: str
-    what: str
-
-
 @dataclass
 class _Snapshot:
     """Everything there is of one table at one instant."""
@@ -38,6 +31,7 @@ class _Snapshot:
     rescued: list[tuple[Part, Soundness]] = field(default_factory=list)
     tails: list[Records] = field(default_factory=list)
     drops: dict[str, int] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
 
 
@@ -56,8 +50,26 @@ class RunTables:
 
     @property
     def damages(self) -> list[Damage]:
-        """What could not be read; everything else is shown."""
-        return [damage for snapshot in self._snapshots.values() for damage in snapshot.damages]
+        """What could not be read, with its time where that is known; everything else is shown."""
+        found = [damage for snapshot in self._snapshots.values() for damage in snapshot.damages]
+        return [dated(damage, self._account, self.info.clock.mono_ns) for damage in found] if found else []
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Where records are missing, dropped by a full ring or damaged: requests of that time are incomplete."""
+        told = {(gap.producer, gap.table, gap.seq): gap for gap in self._account.gaps()}
+        for gap in (gap for snapshot in self._snapshots.values() for gap in snapshot.gaps):
+            told.setdefault((gap.producer, gap.table, gap.seq), gap)
+        return [*told.values(), *gaps_of_damages(self.damages)]
+
+    def lossy_windows(self) -> list[tuple[int, int]]:
+        """When something was lost that tells of requests: those that lived then may be shown without some of it."""
+        gaps = self.gaps
+        return lossy_windows(gaps, self.columns("steps", "worker", "t_sched", "t_end")) if gaps else []
+
+    @property
+    def _account(self) -> Account:
+        return Account(self.table("recorder"))
 
     @property
     def drops(self) -> dict[tuple[str, str], int]:
@@ -180,8 +192,16 @@ def _take_parts(run: Path, table: Table, parts: Sequence[Part], snapshot: _Snaps
     soundness = {part: inspect(part) for part in parts}
     damaged = {part: state for part, state in soundness.items() if state.damage}
     snapshot.parts = outermost(part for part in parts if part not in damaged)
-    snapshot.damages += [Damage(_name(run, part.path), state.damage) for part, state in damaged.items()]
-    snapshot.damages += [Damage(table.name, f"records {gap} are missing: their part is gone") for gap in gaps(parts)]
+    snapshot.damages += [
+        Damage(_name(run, part.path), state.damage, Span.of(table.name, part), *time_range(table, part, state))
+        for part, state in damaged.items()
+    ]
+    snapshot.damages += [
+        Damage(
+            table.name, f"records {gap.first} to {gap.last - 1} of {gap.producer} are missing: their part is gone", gap
+        )
+        for gap in missing(table, parts)
+    ]
     snapshot.rescued = [
         (part, state)
         for part, state in damaged.items()
@@ -189,15 +209,15 @@ def _take_parts(run: Path, table: Table, parts: Sequence[Part], snapshot: _Snaps
     ]
 
 
-def gaps(parts: Sequence[Part]) -> list[str]:
-    """Ranges of records that no part holds although a later one exists, in words."""
-    missing = []
+def missing(table: Table, parts: Sequence[Part]) -> list[Span]:
+    """Records that no part holds although a later one exists."""
+    found = []
     end: dict[str, int] = {}
     for part in sorted(parts):
         if part.first > end.get(part.producer, 0):
-            missing.append(f"{end.get(part.producer, 0)} to {part.first - 1} of {part.producer}")
+            found.append(Span(part.producer, table.name, end.get(part.producer, 0), part.first))
         end[part.producer] = max(part.last, end.get(part.producer, 0))
-    return missing
+    return found
 
 
 def _take_rings(
@@ -210,7 +230,11 @@ def _take_rings(
         tail = ring.read(start)
         snapshot.tails.append(tail.records)
         snapshot.drops[producer] = ring.drops
-        snapshot.damages += [Damage(_name(run, ring.path), _where(table, tail, hole)) for hole in tail.holes]
+        snapshot.gaps += gaps_in_ring(producer, table.name, ring, tail)
+        snapshot.damages += [
+            Damage(_name(run, ring.path), _where(table, tail, hole), Span(producer, table.name, *hole))
+            for hole in tail.holes
+        ]
         complete = complete and not tail.holes
     return complete
 

@@ -1,5 +1,4 @@
--- Which records are missing? One row for each gap the recorder found: when, whose, of which table, how many.
-SELECT t, producer, table_name, lost
-FROM recorder
-WHERE lost > 0
-ORDER BY t, producer, table_name
+-- Which records are missing? One row for each gap or damage: when, whose, of which table, how many at most.
+SELECT since, until, producer, table_name, lost
+FROM gaps
+ORDER BY since, until, producer, table_name

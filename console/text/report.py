@@ -205,6 +205,9 @@ def _recorder(report: Report, width: int) -> Iterator[Line]:
         yield [(f"  {gap['lost']:,} of {clean(gap['producer'])}.{clean(gap['table_name'])} lost", "bad")]
     if len(health["gaps"]) > _MAX_GAPS:
         yield [(f"  and {len(health['gaps']) - _MAX_GAPS:,} gaps more", "bad")]
+    if health["incomplete"]:
+        told = f"{counted(health['incomplete'], 'request')} incomplete: records of their time are missing"
+        yield from wrapped(told, width, "bad", "  ")
 
 
 def _damages(report: Report, width: int) -> Iterator[Line]:

@@ -34,6 +34,8 @@ def _head(life: Life, width: int) -> Iterator[Line]:
     yield [(clean(" · ".join(f"{label} {value}" for label, value in labels if value not in {None, ""})), "muted")]
     if row["reason"]:
         yield [(clean(row["reason"]), "text")]
+    if row["incomplete"]:
+        yield from wrapped("incomplete: records of its time are missing (see the report's gaps)", width, "bad")
     yield from wrapped(_tokens(row), width, "text", "  ")
     yield []
 

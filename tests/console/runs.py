@@ -202,6 +202,8 @@ def _account(t_ms: int, producer: str, table: str, events: int, lost: int, appen
         "bytes": 100 * events,
         "append_ns": append_ns,
         "durable": t_ms * MS,
+        "lost_from": (t_ms - 4) * MS if lost else None,
+        "lost_until": (t_ms - 2) * MS if lost else None,
     }
 
 

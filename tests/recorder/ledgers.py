@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from recorder.losses import Damage
 from recorder.producer import PartProducer
 from recorder.run import RunInfo, create_run, finish
 from recorder.schema import TABLES
-from recorder.tables import Damage
 from recorder.words import EventKind, Reason, Role, Status, StepKind
 
 Row = dict[str, Any]

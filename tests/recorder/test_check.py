@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.check import MOST_ROWS, Check, check
+from recorder.losses import Damage
 from recorder.run import RunInfo
-from recorder.tables import Damage, open_tables
+from recorder.tables import open_tables
 from recorder.words import Status
 from tests.recorder.ledgers import Ledger, Row
 from tests.recorder.simulated import simulate

@@ -96,12 +96,12 @@ def test_health_tells_events_drops_gaps_and_bytes(folder: Path) -> None:
     rows = [row for row in open_tables(folder).table("recorder").to_pylist() if row["producer"] == "worker0"]
     assert [(row["events"], row["lost"], row["drops"]) for row in rows] == [
         (SLOTS, 0, 7),
-        (SLOTS + 3, 7, 7),
+        (SLOTS, 7, 7),
         (SLOTS + 3, 0, 7),
     ]
     assert rows[0]["table_name"] == "slices"
     assert 0 < rows[0]["bytes"] < rows[-1]["bytes"]
-    assert rows[0]["durable"] == rows[0]["t"] > 0
+    assert 0 < rows[0]["durable"] <= rows[0]["t"]
     assert rows[-1]["append_ns"] > 0
 
 

@@ -131,7 +131,7 @@ def test_sound_row_groups_of_a_damaged_part_are_shown(run: Path, small_groups: N
     tables = open_tables(run)
     assert shown(tables) == [*range(50), *range(75, 100)]
     assert tables.part_files("slices") == []
-    assert tables.damages[0].what == "has 1 of 4 row groups that do not match their checksums"
+    assert tables.damages[0].what.startswith("has 1 of 4 row groups that do not match their checksums")
 
 
 def test_foreign_parquet_under_the_name_of_a_part_is_named(run: Path) -> None:
@@ -139,7 +139,7 @@ def test_foreign_parquet_under_the_name_of_a_part_is_named(run: Path) -> None:
     pq.write_table(expected_slices(list(range(10))), part.path)
     tables = open_tables(run)
     assert shown(tables) == []
-    assert tables.damages[0].what == "has no checksums where they belong"
+    assert tables.damages[0].what.startswith("has no checksums where they belong")
 
 
 def test_unreadable_part_is_named(run: Path) -> None:
@@ -156,7 +156,8 @@ def test_missing_part_is_named(run: Path, gone: int, words: str) -> None:
     write(run, range(10), range(10, 20), range(20, 30))[gone].path.unlink()
     tables = open_tables(run)
     assert shown(tables) == [n for n in range(30) if n // 10 != gone]
-    assert [damage.what for damage in tables.damages] == [f"{words} are missing: their part is gone"]
+    (damage,) = tables.damages
+    assert damage.what.startswith(f"{words} are missing: their part is gone")
 
 
 def test_merged_part_replaces_the_small_ones_at_every_instant(run: Path) -> None:

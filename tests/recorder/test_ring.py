@@ -238,7 +238,7 @@ def test_damage_says_where_and_when(tmp_path: Path) -> None:
     run = packed_run(tmp_path)
     flip(ring_of(run), HEADER_BYTES + 30 * SIZE + 20, 3)
     (damage,) = open_tables(run).damages
-    assert damage.what == "1 records from number 30 do not match their checksums, near step 9 and 10"
+    assert damage.what.startswith("1 records from number 30 do not match their checksums, near step 9 and 10")
 
 
 def test_torn_last_record_is_no_damage(tmp_path: Path) -> None:
