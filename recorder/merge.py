@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from recorder.parts import ROW_GROUP, Part, all_parts, inspect, outermost, read_part, write_part
+from recorder.parts import ROW_GROUP, Part, all_parts, inspect, outermost, read_numbered, write_part
 from recorder.schema import TABLES, Table
 
 _CHUNK_ROWS: Final = 8 * ROW_GROUP
@@ -26,7 +26,7 @@ def _gathered(table: Table, parts: Sequence[Part]) -> Iterator[pa.Table]:
     """Rows of many small parts in chunks worth sorting together, so that memory stays bounded."""
     waiting: list[pa.Table] = []
     for part in parts:
-        waiting.append(read_part(table, part.path))
+        waiting.append(read_numbered(table, part))
         if sum(rows.num_rows for rows in waiting) >= _CHUNK_ROWS:
             yield pa.concat_tables(waiting)
             waiting = []
