@@ -1,6 +1,7 @@
 """The vocabulary of a run: every coded word, in the order of its code. Append only; a code never changes."""
 
 from enum import StrEnum
+from typing import Final
 
 
 class Status(StrEnum):
@@ -88,3 +89,7 @@ class StallKind(StrEnum):
     LOOP = "loop"
     TOKENISE = "tokenise"
     WARMUP = "warmup"
+
+
+ON_EVENT_LOOP: Final = "event loop"
+"""The detail of a prompt that was tokenised where everything else has to wait meanwhile."""

@@ -8,7 +8,7 @@ from engine.api.attempt import Attempt, Verdict
 from engine.api.deliveries import Delivery
 from engine.messages import Finished, StepOutput
 from recorder.producer import Producer
-from recorder.words import EventKind, Phase, Source, StallKind, Status
+from recorder.words import ON_EVENT_LOOP, EventKind, Phase, Source, StallKind, Status
 
 TABLES = ("requests", "spans", "deliveries", "events", "stalls")
 
@@ -100,7 +100,7 @@ class FrontLedger:
                 device=0,
                 kind=StallKind.TOKENISE,
                 rid=attempt.rid,
-                detail="event loop" if stretch.on_loop else "thread",
+                detail=ON_EVENT_LOOP if stretch.on_loop else "thread",
             )
 
     def _span(self, rid: int, phase: Phase, start: int, end: int) -> None:

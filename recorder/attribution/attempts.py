@@ -4,17 +4,19 @@ The front end's row of an attempt that never ended lacks what only its worker kn
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from recorder.attribution.columns import Bools, Ints, codes, earliest, equal, first_known, ints, known, labels
+from recorder.attribution.passes import Measure
 from recorder.schema import NONE
 from recorder.words import EventKind, Reason, Status
 
 _KINDS: Final = list(EventKind)
 _STATUSES: Final = list(Status)
+_INSTANTS: Final = ("arrival", "admitted", "queued", "first_scheduled", "last_token", "returned", "gone", "end")
 _TERMINAL: Final = (EventKind.FINISHED, EventKind.CANCELLED, EventKind.FAILED)
 
 
@@ -103,6 +105,11 @@ class Attempts:
     def take(self, chosen: Ints) -> "Attempts":
         """These attempts, in this order."""
         return Attempts(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    def on(self, clock: Measure) -> "Attempts":
+        """The same attempts on a clock that stands still in the stretches of `clock`."""
+        instants: dict[str, Any] = {name: clock.outside(getattr(self, name)) for name in _INSTANTS}
+        return replace(self, **instants)
 
     def match(self, rid: Ints, t: Ints) -> Ints:
         """For each request and instant the attempt under way then (the first, if none was yet); -1 for a stranger."""

@@ -8,8 +8,9 @@ from recorder.attribution.budget import INGRESS, STEP_IN_FLIGHT, Budget
 from recorder.attribution.columns import Ints, Tables, first_known, ints, known
 from recorder.attribution.gaps import Marks, charge_gaps, complete
 from recorder.attribution.passes import Passes
-from recorder.attribution.running import charge_steps
+from recorder.attribution.running import WayOut, charge_return, charge_steps
 from recorder.attribution.slices import Deliveries, Parts, Slices
+from recorder.attribution.stalls import FrontEnd, Held, Stalls
 from recorder.attribution.waiting import charge_waiting
 from recorder.schema import NONE
 from recorder.words import StepKind
@@ -26,6 +27,10 @@ def attribute(tables: Tables) -> pa.Table:
     for an open one to the last recorded pass of its worker. Time that no stamp names, also because rows were lost, is
     `UNNAMED` and never handed to another cause. `UNNAMED` is negative only where stamps overlap that must not;
     `recorder.check` says which.
+
+    Stalls of the host are in no other cause: what a collection, a cold step or a blocked event loop took of an
+    attempt's time is `HOST_GC`, `HOST_WARMUP` or `HOST_LOOP`. Where their rows were lost, the time is in the cause that
+    it would have had without the stall.
     """
     run = _Run(tables)
     for worker in np.unique(run.attempts.worker):
@@ -41,6 +46,8 @@ class _Run:
         self._passes = Passes.read(tables.table("steps"))
         self._slices = Slices.read(tables.table("slices"))
         self._deliveries = tables.table("deliveries")
+        self._stalls = Stalls.read(tables.table("stalls"))
+        self._front_end = FrontEnd(self._stalls.of_front_end())
         events = Events.read(tables.table("events"))
         self._events = events.where(known(events.rid))
         self.attempts = (
@@ -61,9 +68,8 @@ class _Run:
         attempts = self.attempts.take(np.flatnonzero(self.attempts.worker == worker))
         attempts = attempts.completed(events).ended(ends.max() if len(ends) else NONE)
         self._budget.open(attempts.row, attempts.end - attempts.arrival)
-        _charge_ingress(self._budget, attempts)
+        _charge_ingress(self._budget, attempts, self._front_end)
         if len(passes):
-            _charge_in_flight(self._budget, passes, attempts)
             self._charge_passes(worker, passes, attempts, events)
 
     def _charge_passes(self, worker: int, passes: Passes, attempts: Attempts, events: Events) -> None:
@@ -71,23 +77,44 @@ class _Run:
         # A step exists once its row does: what lies beyond the last row is of a step that was cut off.
         slices = slices.take(slices.step <= passes.step[-1])
         parts = Parts.of(slices, passes, attempts)
-        until = _queue_ends(passes, attempts, parts.starts(passes, attempts))
-        charge_waiting(self._budget, passes, parts, attempts, until)
-        charge_steps(self._budget, passes, parts, attempts, Deliveries.read(self._deliveries, worker))
-        charge_gaps(self._budget, passes, complete(passes, slices), attempts, Marks.of(parts, events, attempts))
+        started = parts.starts(passes, attempts)
+        until = _queue_ends(passes, attempts, started)
+        way_out = WayOut.of(parts, passes, attempts, Deliveries.read(self._deliveries, worker))
+        marks = Marks.of(parts, events, attempts)
+        whole = complete(passes, slices)
+        charge_return(self._budget, parts, attempts, way_out, self._front_end)
+        held = Held.of(self._stalls.of_worker(worker).blocking())
+        _charge_in_flight(self._budget, passes, attempts, held, self._front_end)
+        _charge_held(self._budget, held, attempts, started, way_out.left(parts, passes, attempts))
+        clock = held.measure()
+        passes, attempts, way_out = passes.on(clock), attempts.on(clock), way_out.on(clock)
+        charge_waiting(self._budget, passes, parts, attempts, clock.outside(until))
+        charge_steps(self._budget, passes, parts, attempts, way_out)
+        charge_gaps(self._budget, passes, whole, attempts, marks)
 
 
-def _charge_ingress(budget: Budget, attempts: Attempts) -> None:
+def _charge_ingress(budget: Budget, attempts: Attempts, front_end: FrontEnd) -> None:
     admitted = np.minimum(attempts.admitted, attempts.end)
-    budget.charge(INGRESS, attempts.row, np.where(known(admitted), admitted - attempts.arrival, 0))
+    stalled = front_end.charge_entry(budget, attempts, admitted)
+    budget.charge(INGRESS, attempts.row, np.where(known(admitted), admitted - attempts.arrival, 0) - stalled)
 
 
-def _charge_in_flight(budget: Budget, passes: Passes, attempts: Attempts) -> None:
-    """On its way to a worker that was in the middle of a step and could not look."""
-    busy = passes.measure(~passes.is_kind(StepKind.IDLE))
+def _charge_in_flight(budget: Budget, passes: Passes, attempts: Attempts, held: Held, front_end: FrontEnd) -> None:
+    """On its way to a worker that was in the middle of a step, or held up, and could not look."""
+    clock = held.measure()
+    step = passes.on(clock).measure(~passes.is_kind(StepKind.IDLE))
     sent = known(attempts.admitted) & known(attempts.queued)
-    ns = busy.between(attempts.admitted, np.minimum(attempts.queued, attempts.end))
+    lo, hi = attempts.admitted, np.minimum(attempts.queued, attempts.end)
+    ns = step.between(clock.outside(lo), clock.outside(hi))
     budget.charge(STEP_IN_FLIGHT, attempts.row, np.where(sent, ns, 0))
+    front_end.charge_sending(budget, attempts, clock, step)
+
+
+def _charge_held(budget: Budget, held: Held, attempts: Attempts, started: Ints, left: Ints) -> None:
+    """The stalls of a worker, from where an attempt was on its way to it until it left."""
+    queued = first_known(attempts.queued, started)
+    sent = known(attempts.admitted) & known(attempts.queued)
+    held.charge(budget, attempts.row, np.where(sent, attempts.admitted, queued), left)
 
 
 def _queue_ends(passes: Passes, attempts: Attempts, started: Ints) -> Ints:

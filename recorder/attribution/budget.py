@@ -21,6 +21,9 @@ DECODE: Final = "DECODE"
 SKIPPED: Final = "SKIPPED"
 RECOMPUTE: Final = "RECOMPUTE"
 HOST_POST: Final = "HOST_POST"
+HOST_GC: Final = "HOST_GC"
+HOST_LOOP: Final = "HOST_LOOP"
+HOST_WARMUP: Final = "HOST_WARMUP"
 RETURN: Final = "RETURN"
 UNNAMED: Final = "UNNAMED"
 
@@ -49,12 +52,15 @@ CAUSES: Final = (
     *(preempted(reason) for reason in Reason),
     RECOMPUTE,
     HOST_POST,
+    HOST_GC,
+    HOST_LOOP,
+    HOST_WARMUP,
     RETURN,
     UNNAMED,
 )
 """Every cause there is, in the order of a request's life."""
 
-MODELLED: Final = frozenset({STALLED_BY_PREFILL})
+MODELLED: Final = frozenset({STALLED_BY_PREFILL, HOST_WARMUP})
 """Causes that rest on a prediction beside the stamps; `measured` is false for them."""
 
 ROOTS: Final = (*CAUSES, *(reason.value for reason in Reason))

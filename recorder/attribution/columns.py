@@ -40,6 +40,11 @@ def labels(table: pa.Table, name: str) -> Ints:
     return np.asarray(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
+def texts(table: pa.Table, name: str, text: str) -> Bools:
+    """Where a text column holds this text."""
+    return np.asarray(pc.equal(table.column(name), text).fill_null(False).to_numpy(), dtype=np.bool_)
+
+
 def equal(values: Ints, to: Ints | int) -> Bools:
     """Where two values are the same."""
     result: Bools = values == to

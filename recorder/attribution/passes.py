@@ -1,12 +1,12 @@
 """One worker's passes as arrays, and measures: how much of any window of time belongs to some of them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from recorder.attribution.columns import Bools, Ints, codes, equal, ints
+from recorder.attribution.columns import Bools, Ints, codes, equal, ints, known
 from recorder.words import Reason, StepKind
 
 _KINDS: Final = list(StepKind)
@@ -57,6 +57,11 @@ class Passes:
         """Only the chosen ones."""
         return Passes(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
+    def on(self, clock: "Measure") -> "Passes":
+        """The same passes on a clock that stands still in the stretches of `clock`."""
+        times = {name: clock.outside(getattr(self, name)) for name in ("sched", "exec", "done", "end")}
+        return replace(self, **times)
+
     def __len__(self) -> int:
         return len(self.step)
 
@@ -102,6 +107,12 @@ class Measure:
         at = np.maximum(np.searchsorted(self._begin, t, side="right") - 1, 0)
         result: Ints = self._before[at] + np.clip(t - self._begin[at], 0, self._length[at])
         return result
+
+    def outside(self, t: Ints) -> Ints:
+        """`t` on a clock that stands still in the stretches; NONE stays NONE."""
+        if len(self._begin) == 1:
+            return t
+        return np.where(known(t), t - self.until(t), t)
 
     def between(self, lo: Ints, hi: Ints) -> Ints:
         """Ns of the stretches that lie in [lo, hi); 0 where that is empty."""

@@ -1,5 +1,6 @@
 """The OpenAI client against a real server: answers whole and streamed, chats, usage, errors."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,11 +114,9 @@ def test_two_streams_at_once_both_come_whole(client: openai.OpenAI) -> None:
         for prompt in ("one", "two")
     ]
     texts = ["", ""]
-    for pair in zip(*streams, strict=False):
+    for pair in itertools.zip_longest(*streams):  # a slow reader gets several tokens in one chunk
         for i, chunk in enumerate(pair):
-            texts[i] += chunk.choices[0].text
-    for i, stream in enumerate(streams):
-        texts[i] += "".join(chunk.choices[0].text for chunk in stream)
+            texts[i] += chunk.choices[0].text if chunk else ""
     wholes = [
         client.completions.create(model="tiny", prompt=prompt, max_tokens=50, temperature=0).choices[0].text
         for prompt in ("one", "two")

@@ -103,15 +103,19 @@ class Naive:
         begin, done = step["t_exec"], step["t_done"]
         stop = min(done, self._end)
         self._enter("HOST_SCHED", max(step["t_sched"], self._queued or 0), begin)
-        alone, stalled = step["decode_only_ns"] or 0, 0
+        alone, cut = step["decode_only_ns"] or 0, stop
         if part["role"] == Role.DECODE and step["kind"] == StepKind.MIXED and alone > 0:
-            stalled = max(stop - begin - alone, 0)
+            cut = min(self._later(begin, alone), stop)
             others = [row for row in self._slices[step["step"]] if row["role"] != Role.DECODE]
             culprit = max(others, key=lambda row: (row["tokens"], -row["rid"]))["rid"]
-            self._enter("STALLED_BY_PREFILL", stop - stalled, stop, culprit=culprit)
-        self._enter(part["role"].upper(), begin, stop - stalled)
+            self._enter("STALLED_BY_PREFILL", cut, stop, culprit=culprit)
+        self._enter(part["role"].upper(), begin, cut)
         last = self._finished and step["step"] == self._last
         self._enter("HOST_POST", done, self._sent[self._last] if last else step["t_end"])
+
+    def _later(self, t: int, ns: int) -> int:
+        """The instant `ns` after `t`."""
+        return t + ns
 
     def _left_out(self, step: Row) -> None:
         number = step["step"]
