@@ -62,9 +62,11 @@ def _weigh(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *
         keys, values = (each.unsqueeze(1).expand(-1, queries.shape[1], -1, -1) for each in (keys, values))
         return scaled_dot_product_attention(queries, keys, values, mask, is_causal=mask is None)
     batch, shared, rows, head_dim = queries.shape
-    scaled = queries.reshape(batch, shared * rows, head_dim) * head_dim**-0.5
-    scores = torch.bmm(scaled, keys.transpose(1, 2)).view(batch, shared, rows, -1)
+    together = queries.reshape(batch, shared * rows, head_dim)
+    # Scaled inside the product, before the scores are rounded to the dtype; with beta 0 the first operand is not read.
+    scores = torch.baddbmm(together.new_empty(()), together, keys.transpose(1, 2), beta=0, alpha=head_dim**-0.5)
+    scores = scores.view(batch, shared, rows, -1)
     if mask is not None:
-        scores[..., -mask.shape[-1] :] += mask
+        scores[..., -mask.shape[-1] :].add_(mask)
     shares = torch.softmax(scores, dim=-1).view(batch, shared * rows, -1)
     return torch.bmm(shares, values).view(queries.shape)
