@@ -77,10 +77,14 @@ def recorder_process(run: Path) -> Iterator[tuple[subprocess.Popen[bytes], Calla
         process.communicate()
 
 
-def _write_for_ever(run: Path, counter: Counter, ring_mb: float) -> None:
-    """The counter moves after the record is packed, so a kill leaves at most one record more than it says."""
+def write_for_ever(run: Path, counter_path: Path, ring_mb: float) -> None:
+    """The counter moves after the record is packed, so a kill leaves at most one record more than it says.
+
+    It pauses where the ring is full, and between some records, or the recorder would be outrun from the start.
+    """
     from tests.recorder.rows import slice_values
 
+    counter = Counter(counter_path)
     producer = RingProducer(run, "worker0", ["slices"], ring_mb)
     append = producer.appender("slices")
     number = counter.value
@@ -94,4 +98,4 @@ def _write_for_ever(run: Path, counter: Counter, ring_mb: float) -> None:
 
 
 if __name__ == "__main__":
-    _write_for_ever(Path(sys.argv[1]), Counter(Path(sys.argv[2])), float(sys.argv[3]))
+    write_for_ever(Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]))

@@ -1,13 +1,11 @@
 """The recorder's work inside one process: when it seals, what it tells, and a crash at every step it takes."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from recorder import drain as drain_module
-from recorder import parts, run
-from recorder.drain import Drain, RecordSettings, Source
+from recorder.drain import Drain, RecordSettings
 from recorder.parts import all_parts, outermost
 from recorder.producer import RingProducer
 from recorder.ring import HEADER_BYTES
@@ -194,77 +192,3 @@ def test_run_that_cannot_be_closed_keeps_its_rings(folder: Path, capsys: pytest.
     (folder / "slices").unlink()
     assert Drain(folder, AT_ONCE).close()
     assert shown(open_tables(folder)) == list(range(5))
-
-
-# A crash at every step that changes the folder: a recorder killed there, a reader, and the next recorder.
-
-
-class KilledError(BaseException):
-    """Stands for SIGKILL: nothing catches it, and only what is on disk and in rings stays."""
-
-
-@pytest.fixture
-def killer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
-    """Kills at the n-th step from now on. Cleaning up after a kill would be cheating: unlinking stops as well."""
-    left = [10**9]
-
-    def step(inner: Callable[..., object]) -> Callable[..., object]:
-        def counted(*args: object, **keywords: object) -> object:
-            left[0] -= 1
-            if left[0] < 0:
-                raise KilledError
-            return inner(*args, **keywords)
-
-        return counted
-
-    def arm(steps: int) -> None:
-        left[0] = steps
-
-    monkeypatch.setattr(Path, "replace", step(Path.replace))
-    monkeypatch.setattr(Path, "unlink", step(Path.unlink))
-    monkeypatch.setattr(parts, "_add_trailer", step(parts._add_trailer))
-    monkeypatch.setattr("recorder.parts.sync_folder", step(run.sync_folder))
-    monkeypatch.setattr(run, "sync_folder", step(run.sync_folder))
-    monkeypatch.setattr(Source, "advance", step(Source.advance))
-    monkeypatch.setattr("recorder.merge.write_part", step(parts.write_part))
-    yield arm
-    left[0] = 10**9
-
-
-def record_until_killed(folder: Path, steps: int, killer: Callable[[int], None]) -> tuple[bool, int]:
-    """Whether the kill came before the recorder had finished, and how many slices had been packed by then."""
-    producers = [producer_of(folder), producer_of(folder, "worker1")]
-    append_slices(producers[0], range(30))
-    append_slices(producers[1], range(30, 60))
-    drain, packed, killed = Drain(folder, AT_ONCE), 60, False
-    killer(steps)
-    try:
-        drain.tick()
-        append_slices(producers[0], range(60, packed := 70))
-        for producer in producers:
-            producer.close()
-        drain.close()
-    except KilledError:
-        killed = True
-    killer(10**9)
-    for producer in (*producers, drain.own):
-        producer.close()
-    return killed, packed
-
-
-def test_killed_at_each_of_its_steps(tmp_path: Path, killer: Callable[[int], None]) -> None:
-    """DESIGN 5: readable at every instant without repair, and the next recorder goes on where this one ended."""
-    steps, killed = 0, True
-    while killed:
-        folder = new_run(tmp_path)
-        killed, packed = record_until_killed(folder, steps, killer)
-        before = open_tables(folder)
-        assert (shown(before), before.damages) == (list(range(packed)), []), f"after {steps} steps"
-        if load_info(folder).state == "recording":
-            assert Drain(folder, AT_ONCE).close()
-        after = open_tables(folder)
-        assert (shown(after), after.damages) == (list(range(packed)), []), f"after {steps} steps"
-        assert not list(folder.rglob("*.tmp"))
-        assert {part.last - part.first for part in all_parts(folder, "slices")} == {packed - 30, 30}
-        steps += 1
-    assert steps > 25
