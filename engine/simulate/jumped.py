@@ -1,0 +1,51 @@
+"""Virtual time in jumps for a whole workload: workers, router and books put together."""
+
+from engine.simulate.book import Book
+from engine.simulate.drive import FOREVER, drive
+from engine.simulate.files import VirtualRun
+from engine.simulate.jump import JumpWorker
+from engine.simulate.results import Demand, Results
+from engine.simulate.router import Backlog, least_queued
+from engine.simulate.setup import Setup
+from engine.simulate.sources import ClosedLoop, OpenLoop
+from engine.simulate.unfold import Unfolder
+from engine.simulate.workload import Workload
+
+
+def jump_through(setup: Setup, workload: Workload, files: VirtualRun | None = None) -> Results:
+    """Serve the workload; all tables go to `files` if there are any. Only for what `jump.covers`."""
+    results = Results(workload, Demand(workload, setup))
+    ingress_ns = setup.delays.ingress_ns
+    source = (ClosedLoop if workload.closed else OpenLoop)(workload, lambda index, t: (index, t))
+    backlogs = [Backlog() for _ in range(setup.workers)] if setup.workers > 1 else []
+    fleet, books = [], []
+    front = files.front() if files else None
+    for number in range(setup.workers):
+        book = None
+        if files and front:
+            unfolder = Unfolder(number, setup, results, files.worker(number), front)
+            book = Book(unfolder.write)
+            books.append((unfolder, book))
+        backlog = backlogs[number] if backlogs else None
+        ended = source.ended if workload.closed else None
+        fleet.append(JumpWorker(number, setup, results, book=book, backlog=backlog, ended=ended))
+    last = 0
+
+    def submit(asked: tuple[int, int]) -> None:
+        nonlocal last
+        index, t = asked
+        chosen = 0
+        if backlogs:
+            chosen = least_queued([backlog.at(t) for backlog in backlogs])
+            backlogs[chosen].sent(results.demand.prompt[index])
+        results.arrival[index], results.worker[index] = t, chosen
+        last = t + ingress_ns
+        fleet[chosen].submit(index, last)
+
+    drive(source, fleet, submit, ingress_ns)
+    for worker in fleet:
+        worker.drain(last)
+        worker.advance(FOREVER)
+    for unfolder, book in books:
+        unfolder.write(book)
+    return results

@@ -1,0 +1,63 @@
+"""A workload in columns: what arrives when, how long it is, and what only the executor may know of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.simulate.front import Arrival, request_id
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ThinkTime:
+    """A closed loop: `users` send one request after the other, each `think_ns` after the answer to the one before.
+
+    The first requests come at `Workload.arrival`; of all others the arrival follows from the simulation.
+    """
+
+    users: int
+    think_ns: Ints
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Workload:
+    """Requests in order of arrival (ns). `output_tokens` 0: the model would go on until `max_tokens`."""
+
+    arrival: Ints
+    prompt_tokens: Ints
+    max_tokens: Ints
+    output_tokens: Ints
+    ids: Sequence[str] | None = None
+    tiers: Sequence[str] | None = None
+    tenants: Sequence[str] | None = None
+    closed: ThinkTime | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    """What it is, for the run's `run.json`: kind of loop, format, file or spec."""
+
+    def __len__(self) -> int:
+        return len(self.prompt_tokens)
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of prompt and output that one request may come to."""
+        return int((self.prompt_tokens + self.max_tokens).max(initial=1))
+
+    def request(self, index: int, arrival: int) -> Arrival:
+        """One request by its place, from 0, as it arrives at that instant."""
+        return Arrival(
+            arrival=arrival,
+            prompt_tokens=int(self.prompt_tokens[index]),
+            max_tokens=int(self.max_tokens[index]),
+            output_tokens=int(self.output_tokens[index]) or None,
+            request_id=self.request_id(index),
+            tier=self.tiers[index] if self.tiers else "",
+            tenant=self.tenants[index] if self.tenants else "",
+        )
+
+    def request_id(self, index: int) -> str:
+        """Its own id, or its number."""
+        return self.ids[index] if self.ids else request_id(index + 1)
