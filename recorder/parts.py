@@ -184,18 +184,21 @@ def inspect(part: Part) -> Soundness:
 
 @lru_cache(maxsize=65536)
 def _inspect(path: Path, size: int, mtime_ns: int) -> Soundness:
-    if size < _END.size + _TAIL.size:
-        return Soundness(damage="is cut short")
+    if not size:
+        return Soundness(damage="is cut short")  # and can't be mapped
     try:
         with path.open("rb") as file, _mapped(file) as raw:
-            return _check(raw)
+            return check_bytes(raw)
     except FileNotFoundError:
         raise
     except OSError as error:
         return Soundness(damage=f"can't be read: {error.strerror}")
 
 
-def _check(raw: memoryview) -> Soundness:
+def check_bytes(raw: memoryview) -> Soundness:
+    """What can be trusted of the bytes of a part."""
+    if len(raw) < _END.size + _TAIL.size:
+        return Soundness(damage="is cut short")
     footer_at = _footer_start(raw)
     tail_at = footer_at - _TAIL.size
     if tail_at < 0:

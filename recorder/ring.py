@@ -30,9 +30,12 @@ _STATIC: Final = struct.Struct("<8sIIQ16s")
 _CHECK: Final = struct.Struct("<I")
 _RECORD_HEADER: Final = struct.Struct("<QII")
 _MAGIC: Final = b"TTRING1\n"
-_SEALED: Final = 128
-_DROPS, _PID, _APPEND_NS, _TOLD, _FULL_SINCE, _GAPS = 256, 259, 260, 261, 262, 264
+_SEALED, _NOT_SEALED = 128, 129
+_DROPS, _PID, _APPEND_NS, _TOLD, _FULL_SINCE, _DROPS_TOO, _TOLD_TOO, _GAPS = 256, 259, 260, 261, 262, 263, 264, 266
 """Places of 64-bit words in the header: one cache line of the recorder's, the others of the writer's.
+
+What a flipped bit must not falsify is there twice: `_NOT_SEALED` is the complement of `_SEALED`, and of the counters
+of drops the copy is taken that does not hide any.
 
 `_TOLD` counts the drops that a later record tells of, `_GAPS` begins the table of the last gaps: number of the record
 after it, instant of its first drop, instant of that record.
@@ -40,6 +43,7 @@ after it, instant of its first drop, instant of that record.
 _GAPS_KEPT: Final = 64
 """A gap ends when slots become free, so there is one at most for each time the recorder seals."""
 _GAP_WORDS: Final = 3
+_WORD: Final = 2**64 - 1
 _NO_NUMBER: Final = b"\xff" * 8
 _TIME_EVERY: Final = 256
 _TIMES_KEPT: Final = 15
@@ -142,7 +146,7 @@ def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, s
             if not lost:
                 words[_FULL_SINCE] = time.monotonic_ns()
             lost = min(lost + 1, _MOST_LOST)
-            words[_DROPS] += 1
+            words[_DROPS] = words[_DROPS_TOO] = words[_DROPS] + 1
             return False
         offset = HEADER_BYTES + seq % capacity * size
         began = clock()
@@ -166,7 +170,7 @@ def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, s
 
 def _note_gap(words: memoryview, seq: int, lost: int) -> None:
     """The record `seq` tells of `lost` drops: keep when they happened."""
-    words[_TOLD] += lost
+    words[_TOLD] = words[_TOLD_TOO] = words[_TOLD] + lost
     entry = _GAPS + seq % _GAPS_KEPT * _GAP_WORDS
     words[entry], words[entry + 1], words[entry + 2] = seq, words[_FULL_SINCE], time.monotonic_ns()
 
@@ -189,7 +193,7 @@ def _create(path: Path, table: Table, size_bytes: int, sealed: int) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     static = _STATIC.pack(_MAGIC, SCHEMA_VERSION, table.dtype.itemsize, capacity, table.name.encode())
     header = bytearray((static + _CHECK.pack(zlib.crc32(static))).ljust(HEADER_BYTES, b"\0"))
-    memoryview(header).cast("Q")[_SEALED] = sealed
+    _set_sealed(memoryview(header).cast("Q"), sealed)
     try:
         with temporary.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, HEADER_BYTES + capacity * table.dtype.itemsize)
@@ -198,6 +202,11 @@ def _create(path: Path, table: Table, size_bytes: int, sealed: int) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise RunError(f"{path} can't be created: {error.strerror}; it needs {size_bytes} bytes of disk") from error
+
+
+def _set_sealed(words: memoryview, end: int) -> None:
+    words[_SEALED] = end
+    words[_NOT_SEALED] = ~end & _WORD
 
 
 @dataclass(frozen=True)
@@ -244,17 +253,17 @@ class RingReader:
     @property
     def drops(self) -> int:
         """Records dropped in the life of the ring."""
-        return self._words[_DROPS]
+        return max(self._words[_DROPS], self._words[_DROPS_TOO])
 
     @property
     def untold(self) -> int:
         """Drops that no record tells of yet: the ring is full, or its writer died before the next record."""
-        return max(self._words[_DROPS] - self._words[_TOLD], 0)
+        return max(self.drops - min(self._words[_TOLD], self._words[_TOLD_TOO]), 0)
 
     @property
-    def full_since(self) -> int:
-        """When the first of the `untold` drops happened, or the first of the last gap; 0 where there was none."""
-        return self._words[_FULL_SINCE]
+    def full_since(self) -> int | None:
+        """When the first of the `untold` drops happened, or the first of the last gap; None where there was none."""
+        return self._words[_FULL_SINCE] or None
 
     def gap_before(self, seq: int) -> tuple[int, int] | None:
         """When the drops that record `seq` tells of began, and when it was packed; None where that is forgotten."""
@@ -274,12 +283,13 @@ class RingReader:
 
     @property
     def sealed(self) -> int:
-        """Records before this number are in parts; the writer may overwrite their slots."""
-        return self._words[_SEALED]
+        """Records before this number are in parts, the writer may overwrite their slots; 0 where that is damaged."""
+        sealed = int(self._words[_SEALED])
+        return sealed if self._words[_NOT_SEALED] == ~sealed & _WORD else 0
 
     def seal(self, end: int) -> None:
         """Tell the writer that records before `end` are safely elsewhere."""
-        self._words[_SEALED] = end
+        _set_sealed(self._words, end)
 
     def pending(self, start: int) -> int:
         """How many records from `start` on there are, by bisection: cheap, and right where nothing is damaged."""

@@ -5,8 +5,6 @@ from pathlib import Path
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from recorder import parts
 from recorder.merge import merge, merge_table, mergeable, small_tail, superfluous
@@ -15,10 +13,6 @@ from recorder.producer import PartProducer
 from recorder.schema import SLICES, TABLES
 from recorder.tables import open_tables
 from tests.recorder.rows import append_slices, expected_slices, new_run, shown
-
-FLIPS = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
 
 
 @pytest.fixture
@@ -73,52 +67,6 @@ def test_other_files_in_the_folder_are_no_parts(run: Path) -> None:
     for name in ("x.parquet", "worker0-0-3.parquet", "worker0-00000000000000000003-00000000000000000009.parquet.7.tmp"):
         (run / "slices" / name).touch()
     assert len(list_parts(run / "slices")) == 1
-
-
-@FLIPS
-@given(position=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_flipped_bit_is_named_and_never_alters_a_row(
-    tmp_path: Path, small_groups: None, position: float, bit: int
-) -> None:
-    run = new_run(tmp_path)
-    damaged, _ = write(run, range(100), range(100, 110))
-    raw = bytearray(damaged.path.read_bytes())
-    raw[int(position * len(raw))] ^= 1 << bit
-    damaged.path.write_bytes(raw)
-    tables = open_tables(run)
-    numbers = shown(tables)
-    assert [damage.file for damage in tables.damages] == [f"slices/{damaged.path.name}"]
-    assert numbers[-10:] == list(range(100, 110))
-    assert len(numbers) in (10, 85)
-
-
-@FLIPS
-@given(where=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=30))
-def test_overwritten_bytes_never_alter_a_row(
-    tmp_path: Path, small_groups: None, where: list[tuple[float, int]]
-) -> None:
-    run = new_run(tmp_path)
-    (damaged,) = write(run, range(100))
-    raw = bytearray(whole := damaged.path.read_bytes())
-    for position, value in where:
-        raw[int(position * len(raw))] = value
-    damaged.path.write_bytes(raw)
-    tables = open_tables(run)
-    numbers = shown(tables)
-    assert bool(tables.damages) == (raw != whole)
-    assert len(numbers) % 25 == 0
-
-
-@FLIPS
-@given(kept=st.floats(0, 1, exclude_max=True))
-def test_part_cut_short_is_named(tmp_path: Path, small_groups: None, kept: float) -> None:
-    run = new_run(tmp_path)
-    (damaged,) = write(run, range(100))
-    raw = damaged.path.read_bytes()
-    damaged.path.write_bytes(raw[: int(kept * len(raw))])
-    tables = open_tables(run)
-    assert shown(tables) == []
-    assert [damage.file for damage in tables.damages] == [f"slices/{damaged.path.name}"]
 
 
 def test_sound_row_groups_of_a_damaged_part_are_shown(run: Path, small_groups: None) -> None:

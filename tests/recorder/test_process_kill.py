@@ -32,7 +32,7 @@ RANDOM_KILLS = 12
 
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    """In memory, where there is such a place: a kill takes no page away, and hundreds of them sync thousands of times."""
+    """In memory where possible: a kill takes no page away, and hundreds of them sync thousands of times."""
     if not os.access("/dev/shm", os.W_OK):
         yield tmp_path
         return
