@@ -3,7 +3,8 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -99,7 +100,7 @@ class TailClient:
         self._offset_ns: int | None = None
         self.position: Position | None = None
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncGenerator[Event]:
         """What comes. Raises TailError where trying again would not help."""
         tries, alone_since = 0, time.monotonic()
         while True:
@@ -111,11 +112,12 @@ class TailClient:
             why = "nobody serves the tail of this run yet"
             if door := self._door():
                 try:
-                    async for event in self._stream(door):
-                        tries, alone_since = 0, time.monotonic()
-                        yield event
-                        if isinstance(event, Finished) and self._run:
-                            return
+                    async with aclosing(self._stream(door)) as stream:
+                        async for event in stream:
+                            tries, alone_since = 0, time.monotonic()
+                            yield event
+                            if isinstance(event, Finished) and self._run:
+                                return
                     why = "the recorder has gone"
                 except (OSError, TimeoutError, WebSocketException) as error:
                     self._give_up_if_hopeless(error, door)
@@ -157,7 +159,7 @@ class TailClient:
             return Door(self._url or "", self._token or "")
         return read_door(self._run)
 
-    async def _stream(self, door: Door) -> AsyncIterator[Event]:
+    async def _stream(self, door: Door) -> AsyncGenerator[Event]:
         headers = {"Authorization": f"Bearer {door.token}"} if door.token else {}
         async with connect(
             f"{door.url}?{urlencode(self._query())}",
@@ -165,6 +167,7 @@ class TailClient:
             compression=None,
             proxy=None,  # a tail is watched directly or through a tunnel
             max_size=MAX_FRAME,
+            max_queue=4,
             ping_interval=10,
             ping_timeout=20,
             close_timeout=1,

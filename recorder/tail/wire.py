@@ -87,6 +87,7 @@ class _Header(msgspec.Struct, frozen=True):
     table: str
     first: int
     last: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class Batch:
 
 def encode(batch: Batch) -> bytes:
     """A binary frame: length of the header (4 bytes, little-endian), header (MessagePack), rows (Arrow IPC stream)."""
-    header = msgspec.msgpack.encode(_Header(batch.producer, batch.table, batch.first, batch.last))
+    header = msgspec.msgpack.encode(_Header(batch.producer, batch.table, batch.first, batch.last, batch.rows.num_rows))
     sink = pa.BufferOutputStream()
     sink.write(_LENGTH.pack(len(header)) + header)
     with pa.ipc.new_stream(sink, batch.rows.schema) as stream:
@@ -131,8 +132,10 @@ def decode(frame: bytes) -> Batch:
         body = _LENGTH.size + length
         header = msgspec.msgpack.decode(frame[_LENGTH.size : body], type=_Header)
         rows = pa.ipc.open_stream(pa.py_buffer(frame)[body:]).read_all()
+        if rows.num_rows != header.rows:
+            raise ValueError(f"{rows.num_rows} rows instead of {header.rows}")
         shown = conform(TABLES[header.table], rows).append_column(SEQ, rows[SEQ])
-    except (struct.error, msgspec.DecodeError, pa.ArrowException, KeyError, ValueError) as error:
+    except (struct.error, msgspec.DecodeError, pa.ArrowException, KeyError, ValueError, OSError) as error:
         raise TailError(f"the server sent a frame that is no batch of records ({error}): is it a tailtrace?") from error
     return Batch(header.producer, header.table, header.first, header.last, shown)
 
