@@ -88,6 +88,7 @@ WITH told AS (
     SELECT 'events' AS "table", rid, worker, step, [t_sched, t, t_end] AS stamps
     FROM events JOIN steps USING (worker, step)
     UNION ALL BY NAME SELECT 'spans' AS "table", rid, attempt, [start, "end" - 1] AS stamps FROM spans
+    UNION ALL BY NAME SELECT 'stalls' AS "table", rid, device AS worker, [t_start, t_end] AS stamps FROM stalls
 ), known AS (SELECT * REPLACE (list_filter(stamps, lambda t: t IS NOT NULL) AS stamps) FROM told)
 SELECT * FROM known WHERE stamps <> list_sort(stamps) ORDER BY ALL
 """,
@@ -174,6 +175,7 @@ told AS (
     UNION ALL SELECT 'events', 'other_rid', worker, step, other_rid FROM happened
     UNION ALL SELECT 'steps', 'head_rid', worker, step, head_rid FROM steps
     UNION ALL SELECT 'requests', 'retry_of', worker, NULL, retry_of FROM requests
+    UNION ALL SELECT 'stalls', 'rid', NULL, NULL, rid FROM stalls
 ), placed AS (
     SELECT 'slices' AS "table", 'step' AS "column", worker, step, rid FROM slices
     UNION ALL SELECT 'spans', 'first_step', worker, first_step, rid FROM spans

@@ -18,8 +18,10 @@ from recorder.run import RunError, RunInfo, load_info, rings_dir
 from recorder.schema import TABLES, Table
 from recorder.words import Status
 
-_READ_ORDER: Final = ("steps", *(name for name in TABLES if name != "steps"))
-"""`steps` first: rows of a step are written before its `steps` row, so a step that is seen is seen whole."""
+_FIRST: Final = ("steps", "stalls")
+_READ_ORDER: Final = (*_FIRST, *(name for name in TABLES if name not in _FIRST))
+"""Tables whose rows are written after those they tell of: a step that is seen is seen whole, and so is the request
+whose prompt was tokenised."""
 _TRIES: Final = 20
 
 

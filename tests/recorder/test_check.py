@@ -110,6 +110,14 @@ def blame_nobody(ledger: Ledger) -> None:
     next(row for row in ledger.rows["events"] if row["other_rid"] is not None)["other_rid"] = 999
 
 
+def tokenise_for_nobody(ledger: Ledger) -> None:
+    ledger.add("stalls", t_start=5, t_end=9, kind="tokenise", source="frontend", device=0, rid=999)
+
+
+def stall_that_ends_before_it_begins(ledger: Ledger) -> None:
+    ledger.add("stalls", t_start=9, t_end=5, kind="gc", source="worker", device=0)
+
+
 def delivery_of_a_lost_step(ledger: Ledger) -> None:
     ledger.rows["deliveries"][0]["step"] = -5
 
@@ -185,6 +193,8 @@ def damage_a_file(ledger: Ledger) -> None:
         (lose_release, {"kv ledger"}),
         (lose_request, {"ids resolve"}),
         (blame_nobody, {"ids resolve"}),
+        (tokenise_for_nobody, {"ids resolve"}),
+        (stall_that_ends_before_it_begins, {"stamps in order"}),
         (delivery_of_a_lost_step, {"ids resolve"}),
         (late_admission, {"stamps in order", "causes sum"}),
         (early_delivery, {"stamps in order"}),
