@@ -9,14 +9,19 @@ from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.theme import Theme
 
-from console.asking import Asker, wait_until_quiet
+from console.asking import Asker, busy, wait_until_quiet
 from console.book import Book
 from console.theme import COLOURS
 
 if TYPE_CHECKING:
     from textual.command import Provider
 
+    from console.watching import Watch
+
 Start = str
+_LOOK_S: Final = 1.0
+"""Seconds between looks at a run that is watched."""
+
 SCREENS: Final = ("overview", "timeline", "compare")
 
 
@@ -45,7 +50,10 @@ def _palette() -> "type[Provider]":
 
 
 class Tailtrace(App[None]):
-    """Shows runs. `books` are the runs of the command line, `place` the chosen one; `slo_ns` is what counts as slow."""
+    """Shows runs. `books` are the runs of the command line, `place` the chosen one; `slo_ns` is what counts as slow.
+
+    With a `watch` the last of them is still recorded, and the screens move with it.
+    """
 
     TITLE = "tailtrace"
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
@@ -58,11 +66,18 @@ class Tailtrace(App[None]):
     Screen { background: $background; color: $foreground; }
     """
 
-    def __init__(self, books: Sequence[Book], start: Start = "overview", slo_ns: int | None = None) -> None:
+    def __init__(
+        self,
+        books: Sequence[Book],
+        start: Start = "overview",
+        slo_ns: int | None = None,
+        watch: "Watch | None" = None,
+    ) -> None:
         super().__init__()
         self.books = list(books)
         self.place = 0
         self.slo_ns = slo_ns
+        self.watch_live = watch
         self.wanted_rid: int | None = None
         self._start = start
         self._askers: list[Asker] = []
@@ -78,6 +93,33 @@ class Tailtrace(App[None]):
     async def on_mount(self) -> None:
         """Begin with the screen that was asked for."""
         await self.switch_mode(self._start)
+        if self.watch_live is not None:
+            self.set_interval(_LOOK_S, self.look)
+
+    def look(self) -> None:
+        """See how a watched run stands. Whoever still waits for an answer is not asked again."""
+        from console.screens.base import RunScreen
+
+        watch, screen = self.watch_live, self.screen
+        if watch is None or not isinstance(screen, RunScreen):
+            return
+        if watch.run != self.books[-1].path:
+            self.books.append(Book(watch.run))
+            self.place = len(self.books) - 1
+            watch.begin()
+            screen.refresh_run()
+        elif self.place == len(self.books) - 1 and not busy() and watch.due():
+            screen.reload_run()
+        screen.redraw_bars()
+
+    def action_live(self) -> None:
+        """Back to the newest records of a watched run."""
+        from console.screens.base import RunScreen
+
+        if self.watch_live is not None and isinstance(self.screen, RunScreen):
+            self.watch_live.come_back()
+            self.screen.to_the_edge()
+            self.look()
 
     def new_asker(self) -> Asker:
         """One more line of questions, known to `leave`."""

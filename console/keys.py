@@ -103,6 +103,7 @@ def _everywhere() -> Iterator[Key]:
     yield Key(at, "tab", "tab", "app.next_run(1)", "Next run", "of those on the command line")
     yield Key(at, "shift+tab", "shift+tab", "app.next_run(-1)", "Previous run", "of those on the command line")
     yield Key(at, "R", "R", "app.reload", "Reload", "read again; a live run has grown", "reload")
+    yield Key(at, "G", "G", "app.live", "Live edge", "follow a live run again, after a look back")
     yield Key(at, "t", "t", "app.toggle_theme", "Light or dark", "the other theme")
     yield Key(at, "question_mark", "?", "app.help", "Help", "all keys", "help", palette=False)
     yield Key(

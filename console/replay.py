@@ -4,12 +4,16 @@ Methods take `now`, the viewer's clock in ns. A frame is cut from it when one is
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from console.lanes import Lane, Lanes
 from console.playhead import Playhead
 from console.seeking import Places
 from console.timeline import Passes, Window
 from console.widgets.chart import Frame, top_following, top_for
+
+_LIVE_NS: Final = 30 * 10**9
+"""How much of a watched run is on screen, unless somebody has zoomed."""
 
 
 @dataclass
@@ -45,6 +49,22 @@ class Replay:
         self.window = before.window.over(low, high)
         lane = before.lane()
         self.selected = self.lanes.of_rid(lane.rid) if lane is not None else self.selected
+
+    def to_edge(self) -> None:
+        """Stand at the newest of everything; a window that shows a whole long run is narrowed to its last part."""
+        window = self.window
+        whole = window.span == window.high - window.low
+        self.playhead = Playhead.resting(window.low, window.high)
+        self.window = window.latest(_LIVE_NS if whole else window.span)
+        self.selected = len(self.lanes) - 1 if len(self.lanes) else None
+
+    def at_edge(self) -> bool:
+        """Whether somebody stands there, so that the picture may move on with the run."""
+        window, playhead = self.window, self.playhead
+        newest = self.selected is None or self.selected == len(self.lanes) - 1
+        resting = not playhead.playing and playhead.at == playhead.end
+        all_of_it = window.span == window.high - window.low > _LIVE_NS
+        return newest and resting and window.end == window.high and not all_of_it
 
     def frame(self, now: int, rows: int, *, follow: bool = False) -> Frame:
         """The picture of this instant. With `follow` window and rows move so that what happens there can be seen."""

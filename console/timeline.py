@@ -77,6 +77,11 @@ class Window:
         span = min(max(end - start + 2 * air, CLOSEST), self.high - self.low)
         return self._at(start - air, span)
 
+    def latest(self, span: int) -> Self:
+        """The last `span` ns of the run, or all of a shorter one."""
+        span = min(span, self.high - self.low)
+        return self._at(self.high - span, span)
+
     def over(self, low: int, high: int) -> Self:
         """The same window over a run that has grown; one that showed everything still does."""
         grown = replace(self, low=low, high=max(high, low + CLOSEST))

@@ -79,6 +79,9 @@ class RunScreen(Screen[None]):
         """What this screen adds at the right end of the status line."""
         return []
 
+    def to_the_edge(self) -> None:
+        """Show the newest records of a watched run, where the screen has a place in time."""
+
     def heading(self) -> str:
         """What the top bar calls that which is shown."""
         return self.book.name
@@ -174,7 +177,9 @@ class RunScreen(Screen[None]):
         return [top_bar(self.NAME, self.heading(), shelf.place, len(shelf.books), width=width)]
 
     def _status(self, width: int, _height: int) -> list[Line]:
-        return [status_line(self.book.health, self.note(), width)]
+        watch = self.tailtrace.watch_live
+        live = watch.note() if watch is not None else []
+        return [status_line(self.book.health, [*live, *self.note()], width)]
 
     def _keys(self, width: int, _height: int) -> list[Line]:
         return [key_bar(footer_keys(*self.scopes()), width)]

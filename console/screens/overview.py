@@ -46,6 +46,7 @@ class OverviewScreen(RunScreen):
         self._report: Report | None = None
         self._lanes: Lanes | None = None
         self._metric = 0
+        self._turned_to: object = None
 
     def body(self) -> ComposeResult:
         """One page that scrolls."""
@@ -53,11 +54,17 @@ class OverviewScreen(RunScreen):
             yield Paper(self._page, id="page")
 
     def turn(self) -> None:
-        """Ask for the report, then for the lanes of the plot (the timeline will want them too)."""
-        self._report, self._lanes = self.book.report, self.book.lanes
-        if self._report is None:
+        """Ask for the report, then for the lanes of the plot (the timeline will want them too).
+
+        What an earlier look at the same run gave stays until then.
+        """
+        if self._turned_to is not self.book:
+            self._report = self._lanes = None
+        self._turned_to = self.book
+        self._report, self._lanes = self.book.report or self._report, self.book.lanes or self._lanes
+        if self.book.report is None:
             self.ask("report", _read_report, self._reported)
-        elif self._lanes is None:
+        elif self.book.lanes is None:
             self.ask("lanes", load_lanes, self._plotted)
         self.redraw("#page", layout=True)
 
@@ -65,7 +72,7 @@ class OverviewScreen(RunScreen):
         self.book.report, self.book.answered_ns = found
         self._report = self.book.report
         self.redraw("#page", layout=True)
-        if self._lanes is None:
+        if self.book.lanes is None:
             self.ask("lanes", load_lanes, self._plotted)
 
     def _plotted(self, lanes: Lanes) -> None:

@@ -18,6 +18,7 @@ from console.screens.bindings import bindings
 from console.screens.request import RequestPanel, read_causes
 from console.seeking import SeekError, parse_seek
 from console.session import Session
+from console.watching import Following
 from console.widgets.chart import Frame, geometry, legend
 from console.widgets.gantt import Gantt
 from console.widgets.ink import Line, instant
@@ -87,8 +88,9 @@ class TimelineScreen(RunScreen):
         """Read the lanes, unless another screen has."""
         self.page = self._wanted = None
         self.action_close()
+        if self._turned_to is not self.book:
+            self.frame = None  # of the same run the last picture stays until there is a new one
         if self.book.lanes is None:
-            self.frame = None
             self.ask("lanes", load_lanes, self._arrive)
         else:
             self._arrive(self.book.lanes)
@@ -123,6 +125,8 @@ class TimelineScreen(RunScreen):
         replay = Replay.of(lanes, self.tailtrace.slo_ns)
         if self.replay is not None and self._turned_to is self.book:
             replay.resume(self.replay, self._clock())
+        if self._follows():
+            replay.to_edge()
         self.replay, self._turned_to = replay, self.book
         self._show_wanted()
         self._draw()
@@ -146,8 +150,29 @@ class TimelineScreen(RunScreen):
         self.frame = self.replay.frame(self._clock(), rows, follow=follow)
         self._fetch_page(self.frame.at)
         gantt.redraw()
+        self._tell_watch()
         self.redraw("#now")
         self.redraw(".status")
+
+    # A run that is watched
+
+    def to_the_edge(self) -> None:
+        """Back to the newest records."""
+        self.action_close()
+        if self.replay is not None:
+            self.replay.to_edge()
+            self._draw()
+
+    def _follows(self) -> bool:
+        watch = self.tailtrace.watch_live
+        return watch is not None and isinstance(watch.mode, Following)
+
+    def _tell_watch(self) -> None:
+        """Whoever looks at anything but the live edge must not have it move under their eyes."""
+        watch = self.tailtrace.watch_live
+        if watch is not None and self.replay is not None:
+            reading = self.query_one("#side").has_class("-open")
+            watch.look(at_the_edge=self.replay.at_edge() and not reading)
 
     def on_resize(self) -> None:
         """Rows came or went."""
@@ -242,8 +267,10 @@ class TimelineScreen(RunScreen):
             self._move(self.replay.playhead)
 
     def action_ends(self, side: int) -> None:
-        """To the beginning or the end."""
-        if self.replay is not None:
+        """To the beginning or the end; the end of a watched run is its live edge."""
+        if side > 0 and self.tailtrace.watch_live is not None:
+            self.tailtrace.action_live()
+        elif self.replay is not None:
             self._seek(self.replay.playhead.start if side < 0 else self.replay.playhead.end)
 
     def _seek(self, t: int) -> None:
