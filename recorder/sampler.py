@@ -17,6 +17,15 @@ Reading = tuple[Source, int | None, str, float]
 
 _SOURCES: Final = {"frontend": Source.FRONTEND, "recorder": Source.RECORDER}
 
+_THROTTLED: Final = {
+    "power_cap": pynvml.nvmlClocksThrottleReasonSwPowerCap,
+    "thermal": pynvml.nvmlClocksThrottleReasonSwThermalSlowdown,
+    "hw_thermal": pynvml.nvmlClocksThrottleReasonHwThermalSlowdown,
+    "hw_power_brake": pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown,
+    "hw_slowdown": pynvml.nvmlClocksThrottleReasonHwSlowdown,
+}
+"""Why a device's clocks are held down, in the driver's bits. Idle clocks and set clocks are no throttling."""
+
 
 class Sampler:
     """Appends readings to `samples` whenever `interval_s` has passed since the last ones."""
@@ -123,7 +132,13 @@ def _meters(handle: Any) -> dict[str, Callable[[], float]]:  # noqa: ANN401 - an
         "sm_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
         "memory_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
         "sm_activity_percent": SmActivity(handle).read,
+        **{f"throttled_{why}": _throttled(handle, bit) for why, bit in _THROTTLED.items()},
     }
+
+
+def _throttled(handle: Any, bit: int) -> Callable[[], float]:  # noqa: ANN401 - an opaque pointer of the driver
+    """1 while the clocks are held down for this reason, else 0."""
+    return lambda: float(bool(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle) & bit))
 
 
 class SmActivity:

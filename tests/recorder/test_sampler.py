@@ -101,6 +101,30 @@ def test_meter_that_fails_is_silent_until_it_works() -> None:
     ]
 
 
+def test_why_clocks_are_held_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reason is a meter of its own, so that a mean is its share of a window; idling is none."""
+    reasons = pynvml.nvmlClocksThrottleReasonSwPowerCap | pynvml.nvmlClocksThrottleReasonGpuIdle
+
+    def unsupported(*_: object) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: 1)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: f"handle {index}")
+    for call in ("UtilizationRates", "MemoryInfo", "PowerUsage", "Temperature", "ClockInfo"):
+        monkeypatch.setattr(pynvml, f"nvmlDeviceGet{call}", unsupported)
+    monkeypatch.setattr(pynvml, "nvmlGpmQueryDeviceSupport", unsupported)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCurrentClocksThrottleReasons", lambda handle: reasons)
+    (device,) = open_devices()
+    assert {name: value for _, _, name, value in device.readings()} == {
+        "throttled_power_cap": 1,
+        "throttled_thermal": 0,
+        "throttled_hw_thermal": 0,
+        "throttled_hw_power_brake": 0,
+        "throttled_hw_slowdown": 0,
+    }
+
+
 def test_devices_of_this_machine() -> None:
     """Where there is a driver: the meters every device has, and values in their range."""
     devices = open_devices()
