@@ -30,6 +30,7 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 Policy = Literal["immediate", "static", "continuous"]
+Ordering = Literal["fcfs", "priority", "spf", "edf", "fair"]
 DType = Literal["auto", "bfloat16", "float32"]
 
 
@@ -40,6 +41,32 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
         Policy,
         _key("When waiting requests start: one at a time, a whole batch at a time, or at every step."),
     ] = "continuous"
+    order: Annotated[
+        Ordering,
+        _key(
+            "Who of the waiting starts next: who came first, by priority, the shortest prompt, the earliest deadline,"
+            " or the tenant served least (by a virtual counter of tokens)."
+        ),
+    ] = "fcfs"
+    priority_levels: Annotated[
+        int, _key("Order priority: number of levels, of which 1 is the highest.", "", 1, 100)
+    ] = 3
+    default_priority_level: Annotated[
+        int, _key("Order priority: level of a request that brings none and whose tier is not in tiers.", "", 1, 100)
+    ] = 2
+    tiers: Annotated[
+        tuple[str, ...], _key("Service classes; the place in the list is the level of those without a priority.")
+    ] = ()
+    ageing_ms: Annotated[float, _key("Order priority: wait that lifts a request by one level.", "ms", 0, 3_600_000)] = (
+        10_000.0
+    )
+    min_share: Annotated[
+        float,
+        _key("Orders priority, spf, edf: share of the starts that go to who has waited longest.", "", 0.01, 1),
+    ] = 0.1
+    fair_output_weight: Annotated[
+        float, _key("Order fair: what one output token counts, where a prompt token counts 1.", "", 0, 1000)
+    ] = 2.0
     max_num_seqs: Annotated[int, _key("Most requests that run at once.", "requests", 1, 4096)] = 16
     max_num_batched_tokens: Annotated[
         int, _key("Most tokens one step computes, decodes and prefill together.", "tokens", 1, 1_048_576)
@@ -59,6 +86,11 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
         float,
         _key("Static policy: longest wait of the oldest request for its batch to fill.", "ms", 0, 3_600_000),
     ] = 50.0
+
+    @property
+    def ageing_ns(self) -> int:
+        """`ageing_ms` in ns."""
+        return round(self.ageing_ms * 1e6)
 
     @property
     def batch_size(self) -> int:
@@ -209,7 +241,7 @@ def from_dict(data: Mapping[str, object], origin: str) -> Config:
 
 def to_dict(config: Config) -> dict[str, dict[str, Any]]:
     """The whole configuration, defaults included, as plain data for `run.json`."""
-    return cast("dict[str, dict[str, Any]]", msgspec.to_builtins(config))
+    return cast("dict[str, dict[str, Any]]", msgspec.json.decode(msgspec.json.encode(config)))
 
 
 def to_toml(config: Config) -> str:
@@ -263,6 +295,16 @@ def _unknown(what: str, shown: str, name: str, known: Mapping[str, object]) -> s
 
 def _check_contradictions(config: Config, origin: str) -> None:
     scheduler, kv = config.scheduler, config.kv
+    if scheduler.default_priority_level > scheduler.priority_levels:
+        raise ConfigError(
+            f"{origin}: [scheduler] default_priority_level = {scheduler.default_priority_level} is beyond the lowest of"
+            f" priority_levels = {scheduler.priority_levels}; lower the one or raise the other"
+        )
+    if len(scheduler.tiers) > scheduler.priority_levels:
+        raise ConfigError(
+            f"{origin}: [scheduler] tiers names {len(scheduler.tiers)} classes for priority_levels ="
+            f" {scheduler.priority_levels}; each takes a level of its own"
+        )
     if scheduler.max_batch_size > scheduler.max_num_seqs:
         raise ConfigError(
             f"{origin}: [scheduler] max_batch_size = {scheduler.max_batch_size} can never fill, since max_num_seqs ="
@@ -292,5 +334,9 @@ def _allowed(base: object, meta: msgspec.Meta) -> str:
         return " or ".join(toml_value(word) for word in get_args(base))
     if base is bool:
         return "true or false"
+    if get_origin(base) is tuple:
+        return f"a list, each {_allowed(get_args(base)[0], meta)}"
+    if base is str:
+        return "a text"
     noun = "a whole number" if base is int else "a number"
     return f"{noun} from {meta.ge} to {meta.le}"

@@ -22,7 +22,8 @@ class Request:
     attempt: int = 1
     tier: str = ""
     tenant: str = ""
-    priority: int = 1
+    priority: int = 0
+    """1 is the highest; 0: none of its own."""
     deadline: int | None = None
 
 

@@ -23,7 +23,7 @@ class Submit(msgspec.Struct, tag="submit", frozen=True):
     arrival: int
     tier: str = ""
     tenant: str = ""
-    priority: int = 1
+    priority: int = 0
     deadline: int | None = None
 
 

@@ -45,7 +45,10 @@ class Role(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why the head of the queue was not started in a pass, or why a running request was preempted."""
+    """Why the head of the queue was not started in a pass, or why a running request was preempted.
+
+    From ORDER on: why a request started before an older one, or why its batch left.
+    """
 
     NONE = "NONE"
     KV_BLOCKS = "KV_BLOCKS"
@@ -54,6 +57,10 @@ class Reason(StrEnum):
     BATCH_TIMER = "BATCH_TIMER"
     WORKER_BUSY = "WORKER_BUSY"
     PREEMPTION = "PREEMPTION"
+    ORDER = "ORDER"
+    MIN_SHARE = "MIN_SHARE"
+    BATCH_FULL = "BATCH_FULL"
+    DEADLINE = "DEADLINE"
 
 
 class EventKind(StrEnum):

@@ -99,6 +99,7 @@ class Api:
 
     async def _submission(self, request: web.Request, ask: Ask, arrival: int) -> Submission:
         limit = self._gateway.context()
+        terms = ask.terms.or_headers(request.headers)
         prompt, tokenised = await self._tokens(ask)
         return Submission(
             request_id=_header(request, "X-Request-Id") or uuid.uuid4().hex,
@@ -113,6 +114,8 @@ class Api:
             prompt_field=ask.prompt_field,
             tenant=_header(request, "X-Tenant") or ask.tenant,
             tier=_header(request, "X-Tier"),
+            priority=terms.priority,
+            deadline=terms.deadline(arrival),
         )
 
     async def _tokens(self, ask: Ask) -> tuple[Sequence[int], Tokenised | None]:

@@ -50,6 +50,9 @@ class Submission:
     prompt_field: str = "prompt"
     tenant: str = ""
     tier: str = ""
+    priority: int = 0
+    deadline: int | None = None
+    """Instant in ns after which the answer is worthless."""
 
 
 @dataclass(frozen=True)

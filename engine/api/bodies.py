@@ -6,12 +6,13 @@ be honoured are refused by name: a silently ignored `n` or `tools` is a wrong an
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
 from engine.api.errors import ApiError, bad_field
+from engine.api.terms import LONGEST_MS, LOWEST, Terms
 from engine.messages import Sampling
 
 Token = Annotated[int, msgspec.Meta(ge=0)]
@@ -43,6 +44,8 @@ class _Common(msgspec.Struct, kw_only=True):
     stream_options: _StreamOptions | None = None
     user: str | None = None
     ignore_eos: bool | None = None
+    priority: Annotated[int, msgspec.Meta(ge=0, le=LOWEST)] | None = None
+    deadline_ms: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_MS)] | None = None
     n: Any = None
     logprobs: Any = None
     logit_bias: Any = None
@@ -99,6 +102,7 @@ class Ask:
     include_usage: bool = False
     model: str | None = None
     tenant: str = ""
+    terms: Terms = field(default_factory=Terms)
 
     @property
     def prompt_field(self) -> str:
@@ -231,4 +235,5 @@ def _ask(body: _Common, prompt: str | list[int] | list[dict[str, str]], max_toke
         include_usage=bool(body.stream_options and body.stream_options.include_usage),
         model=body.model,
         tenant=body.user or "",
+        terms=Terms(body.priority or 0, body.deadline_ms),
     )

@@ -151,4 +151,6 @@ def _submit(attempt: Attempt) -> Submit:
         arrival=asked.arrival,
         tier=asked.tier,
         tenant=asked.tenant,
+        priority=asked.priority,
+        deadline=asked.deadline,
     )

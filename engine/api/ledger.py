@@ -118,6 +118,7 @@ def _asked(attempt: Attempt) -> dict[str, object]:
         "tier": asked.tier,
         "model": asked.model,
         "arrival": asked.arrival,
+        "deadline": asked.deadline,
         "prompt_tokens": len(asked.prompt),
         "max_tokens": asked.max_tokens,
     }

@@ -1,10 +1,11 @@
-"""Who waits: preempted requests first, then new ones, first come first served; and the rule that lets those in."""
+"""Who waits: preempted requests first, then those let in as a batch, then new ones by the order that is configured."""
 
 from collections import deque
 from itertools import islice
 
 from engine.core import Head
 from engine.scheduling.blocks import BlockPool
+from engine.scheduling.order import Order
 from engine.scheduling.rules import Queue, StartRule
 from engine.scheduling.sequence import Sequence
 from recorder.words import Phase, Reason
@@ -13,31 +14,31 @@ from recorder.words import Phase, Reason
 class WaitingLine:
     """The queue of one worker. `tokens` is what all in it have to compute before their next output token."""
 
-    def __init__(self, rule: StartRule, pool: BlockPool, watermark: int) -> None:
+    def __init__(self, rule: StartRule, order: Order, pool: BlockPool, watermark: int) -> None:
         self._rule = rule
+        self._new = order
         self._pool = pool
         self._watermark = watermark
-        self._new: deque[Sequence] = deque()
+        self._batch: deque[Sequence] = deque()
+        """Whom the rule has let in together: whatever comes meanwhile, they start next."""
         self._preempted: deque[Sequence] = deque()
-        self._let_in = 0
-        """How many at the front of `_new` the rule has already allowed to start."""
         self._timer_since: int | None = None
         """Begin of the unbroken stretch of passes whose head waits for the batch timer."""
         self.tokens = 0
 
     def __len__(self) -> int:
-        return len(self._new) + len(self._preempted)
+        return len(self._new) + len(self._batch) + len(self._preempted)
 
     @property
     def front(self) -> Sequence | None:
         """Who starts next."""
-        if self._preempted:
-            return self._preempted[0]
-        return self._new[0] if self._new else None
+        if again := self._preempted or self._batch:
+            return again[0]
+        return self._new.front if self._new else None
 
     def join(self, sequence: Sequence) -> None:
-        """A new request goes to the end."""
-        self._new.append(sequence)
+        """A new request takes its place in the order."""
+        self._new.join(sequence)
         self.tokens += sequence.remaining
 
     def join_again(self, sequence: Sequence) -> None:
@@ -51,21 +52,44 @@ class WaitingLine:
         if sequence.progress.preemptions:
             self._preempted.remove(sequence)
             return
-        if self._new.index(sequence) < self._let_in:
-            self._let_in -= 1
-        self._new.remove(sequence)
+        if sequence in self._new:
+            self._new.leave(sequence)
+        else:
+            self._batch.remove(sequence)
         self._note_batch_wait(sequence)
+
+    def start(self) -> Sequence:
+        """Take the front out, to run."""
+        sequence = self.front
+        if sequence is None:
+            raise ValueError("nobody waits")
+        if not sequence.progress.preemptions and sequence in self._new:
+            self._let_in(Reason.NONE)
+        self.leave(sequence)
+        return sequence
+
+    def served(self, sequence: Sequence, output_tokens: int) -> None:
+        """One that has started was given output tokens: orders may count them."""
+        self._new.served(sequence, output_tokens)
 
     def ask_rule(self, now: int, running: int) -> tuple[Reason, int | None]:
         """Why the front may not start, and when to ask again; NONE if it may.
 
         The rule is not asked about those it has let in, nor about preempted ones, whom it let in before.
         """
-        if self._preempted or self._let_in:
+        if self._preempted or self._batch:
             return Reason.NONE, None
-        verdict = self._rule(Queue(now, len(self._new), self._new[0].request.arrival, running, self._fitting))
-        self._let_in = verdict.start
-        return (Reason.NONE, None) if verdict.start else (verdict.reason, verdict.wake_at)
+        verdict = self._rule(Queue(now, len(self._new), self._new.oldest.request.arrival, running, self._fitting))
+        for _ in range(verdict.start):
+            self._let_in(verdict.reason)
+        return (Reason.NONE, None) if verdict.start or verdict.open else (verdict.reason, verdict.wake_at)
+
+    def _let_in(self, reason: Reason) -> None:
+        """The front of the order starts next; `reason` is why a batch leaves now."""
+        why = self._new.why_front()
+        sequence = self._new.start()
+        sequence.let_in_for = reason if why is Reason.NONE else why
+        self._batch.append(sequence)
 
     def watch_timer(self, head: Head | None, now: int) -> None:
         """Remember since when, without a break, the head has been waiting for the batch timer."""
@@ -82,10 +106,10 @@ class WaitingLine:
             sequence.phases.enter(Phase.BATCH_WAIT, since)
 
     def _fitting(self, limit: int) -> int:
-        """How many of the first `limit` new ones fit the free blocks together."""
+        """How many of the `limit` that start next fit the free blocks together."""
         room = self._pool.free - self._watermark
         count = 0
-        for sequence in islice(self._new, limit):
+        for sequence in islice(self._new.in_order(), limit):
             room -= self._pool.blocks_for(sequence.known)
             if count and room < 0:
                 break

@@ -9,7 +9,7 @@ from recorder.words import Reason
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What a rule may know: the requests never started yet, oldest first, and how many started ones are unfinished.
+    """What a rule may know: the requests never let in yet, and how many started ones are unfinished.
 
     `fitting(n)` tells how many of the first `n` waiting fit the free KV blocks together (at least one of an idle
     worker's queue).
@@ -24,18 +24,21 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The first `start` of the queue may start, as soon as slots, tokens and blocks allow.
+    """The first `start` of the queue may start as one batch, as soon as slots, tokens and blocks allow.
 
-    If nobody may, the head waits for `reason`, and the rule is asked again at `wake_at` if nothing happens before.
+    `open`: whoever is in front may start, and nobody is held to a batch. If nobody may, the head waits for `reason`,
+    and the rule is asked again at `wake_at` if nothing happens before.
     """
 
     start: int = 0
+    open: bool = False
     reason: Reason = Reason.NONE
     wake_at: int | None = None
 
 
 StartRule = Callable[[Queue], Verdict]
 _BUSY = Verdict(reason=Reason.WORKER_BUSY)
+_OPEN = Verdict(open=True)
 
 
 def start_rule(config: SchedulerConfig) -> StartRule:
@@ -52,7 +55,7 @@ def immediate(queue: Queue) -> Verdict:
 
 def continuous(queue: Queue) -> Verdict:
     """Whoever waits may start, at every step."""
-    return Verdict(queue.waiting)
+    return _OPEN
 
 
 def static(batch_size: int, max_delay_ns: int) -> StartRule:

@@ -27,7 +27,8 @@ from engine.core import (
 from engine.scheduling.admission import refusal
 from engine.scheduling.blocks import BlockPool
 from engine.scheduling.line import WaitingLine
-from engine.scheduling.rules import StartRule, start_rule
+from engine.scheduling.order import make_order
+from engine.scheduling.rules import start_rule
 from engine.scheduling.sequence import Sequence
 from recorder.words import EventKind, Phase, Reason, Role
 
@@ -36,7 +37,8 @@ def make_scheduler(config: Config, num_blocks: int, max_model_len: int) -> "Page
     """The scheduler that `config` asks for, over a pool of `num_blocks` KV blocks."""
     pool = BlockPool(num_blocks, config.kv.block_size)
     watermark = config.kv.watermark_blocks(num_blocks)
-    return PagedScheduler(config.scheduler, start_rule(config.scheduler), pool, watermark, max_model_len)
+    line = WaitingLine(start_rule(config.scheduler), make_order(config.scheduler), pool, watermark)
+    return PagedScheduler(config.scheduler, line, pool, watermark, max_model_len)
 
 
 @dataclass(slots=True)
@@ -52,24 +54,29 @@ class _Draft:
 
 
 class PagedScheduler:
-    """First come, first served, over one pool of KV blocks (SPEC C3, C5). Implements `engine.core.Scheduler`."""
+    """Over one pool of KV blocks (SPEC C3, C5). Implements `engine.core.Scheduler`."""
 
     def __init__(
-        self, config: SchedulerConfig, rule: StartRule, pool: BlockPool, watermark_blocks: int, max_model_len: int
+        self,
+        config: SchedulerConfig,
+        line: WaitingLine,
+        pool: BlockPool,
+        watermark_blocks: int,
+        max_model_len: int,
     ) -> None:
         self._config = config
         self._pool = pool
         self._watermark = watermark_blocks
         self._max_model_len = max_model_len
         self._sequences: dict[int, Sequence] = {}
-        self._line = WaitingLine(rule, pool, watermark_blocks)
+        self._line = line
         self._running: list[Sequence] = []
         self._step = -1
 
     # -- between passes ------------------------------------------------------------------------------------------
 
     def add(self, request: Request, now: int) -> Admission:
-        """Take a request to the end of the queue, or refuse one that could never finish. A known rid: ValueError."""
+        """Take a request into the queue, or refuse one that could never finish. A known rid: ValueError."""
         if request.rid in self._sequences:
             raise ValueError(f"request {request.rid} is already here")
         if reason := refusal(request, self._config, self._pool, self._max_model_len):
@@ -130,7 +137,7 @@ class PagedScheduler:
             reason = self._obstacle(draft, sequence)
             if reason is not Reason.NONE:
                 return Head(sequence.rid, reason)
-            self._start(draft, sequence)
+            self._start(draft)
         return None
 
     def _obstacle(self, draft: _Draft, sequence: Sequence) -> Reason:
@@ -149,12 +156,14 @@ class PagedScheduler:
             return Reason.KV_BLOCKS
         return Reason.NONE
 
-    def _start(self, draft: _Draft, sequence: Sequence) -> None:
-        self._line.leave(sequence)
+    def _start(self, draft: _Draft) -> None:
+        sequence = self._line.start()
         sequence.running = True
         self._running.append(sequence)
-        kind = EventKind.RESUMED if sequence.progress.preemptions else EventKind.SCHEDULED
-        draft.events.append(Event(draft.now, sequence.rid, kind))
+        if sequence.progress.preemptions:
+            draft.events.append(Event(draft.now, sequence.rid, EventKind.RESUMED))
+        else:
+            draft.events.append(Event(draft.now, sequence.rid, EventKind.SCHEDULED, reason=sequence.let_in_for))
         tokens = self._chunk(sequence, draft.budget)
         self._add_slice(draft, sequence, tokens, self._pool.blocks_for(sequence.known))
 
@@ -256,6 +265,7 @@ class PagedScheduler:
         sequence = self._sequences[sampled.rid]
         progress = sequence.progress
         progress.output_tokens += 1
+        self._line.served(sequence, 1)
         progress.last_token = t_done
         if progress.first_token is None:
             progress.first_token = t_done

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from engine.core import Progress, Request, Span
-from recorder.words import Phase, Role
+from recorder.words import Phase, Reason, Role
 
 
 @dataclass(slots=True)
@@ -42,6 +42,8 @@ class Sequence:
     """The most tokens it ever had computed: below it, computing is repeating."""
     blocks: tuple[int, ...] = ()
     running: bool = False
+    let_in_for: Reason = Reason.NONE
+    """Why it started before others, or when it did."""
 
     @property
     def rid(self) -> int:

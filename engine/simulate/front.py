@@ -1,7 +1,7 @@
 """The front end of virtual time: what goes in, what came of it, and the rows that a front end writes."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,8 @@ from recorder.words import Phase, Status
 
 FRONT_TABLES: Final = ("requests", "spans", "deliveries")
 """What the front end's producer has to take."""
+PREFIX_TOKENS: Final = 512
+"""Tokens of a prompt that one number of `Arrival.prefix` stands for."""
 GONE: Final = "the client went away"
 _HTTP: Final = {Status.OK: 200, Status.REJECTED: 400}
 _EMPTY: Final = {"queue_depth": 0, "queued_tokens": 0, "running": 0, "kv_used": 0}
@@ -31,6 +33,12 @@ class Arrival:
     tenant: str = ""
     cancel_at: int | None = None
     """When its client goes away."""
+    priority: int = 0
+    """1 is the highest; 0: none of its own."""
+    deadline: int | None = None
+    """Instant after which the answer is worthless."""
+    prefix: Sequence[int] = ()
+    """`Workload.prefixes` of this one."""
 
 
 @dataclass(slots=True)
@@ -181,6 +189,7 @@ class VirtualFrontEnd:
             model="virtual",
             worker=outcome.worker,
             arrival=asked.arrival,
+            deadline=asked.deadline,
             admitted=asked.arrival + self._delays.ingress_ns,
             prompt_tokens=asked.prompt_tokens,
             max_tokens=asked.max_tokens,

@@ -13,7 +13,7 @@ from engine.simulate.clock import Delays, HostTime, VirtualClock
 from engine.simulate.cost import Cost, KnownCost, LinearCost
 from engine.simulate.drive import FOREVER, Source, drive
 from engine.simulate.files import VirtualRun
-from engine.simulate.front import Arrival, Outcome, VirtualFrontEnd
+from engine.simulate.front import PREFIX_TOKENS, Arrival, Outcome, VirtualFrontEnd
 from engine.simulate.router import least_queued
 from engine.simulate.setup import Setup
 
@@ -226,6 +226,21 @@ def step_through(setup: Setup, source: Source[Arrival], files: VirtualRun | None
 
 
 def _submission(rid: int, asked: Arrival) -> Submit:
-    """Tokens are all the request's own number: no two requests share a prefix."""
-    prompt = [rid] * asked.prompt_tokens
-    return Submit(rid, 1, prompt, asked.max_tokens, Sampling(), asked.arrival, asked.tier, asked.tenant)
+    return Submit(
+        rid,
+        1,
+        _prompt(rid, asked),
+        asked.max_tokens,
+        Sampling(),
+        asked.arrival,
+        asked.tier,
+        asked.tenant,
+        asked.priority,
+        asked.deadline,
+    )
+
+
+def _prompt(rid: int, asked: Arrival) -> list[int]:
+    """Tokens made of what is known to be equal in other prompts; after that, of the request's own number."""
+    shared = [token for token in asked.prefix for _ in range(PREFIX_TOKENS)][: asked.prompt_tokens]
+    return shared + [-rid] * (asked.prompt_tokens - len(shared))

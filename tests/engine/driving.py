@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
 
 from engine.config import Config
 from engine.core import Commit, End, Event, Request, Sampled, StepPlan, StepResult
@@ -9,6 +10,15 @@ from engine.scheduling import PagedScheduler, make_scheduler
 from recorder.words import EventKind, Reason, Role
 
 PLAN_NS, EXEC_NS = 3, 100
+
+
+class Terms(TypedDict, total=False):
+    """What else a request may bring; fields of `Request`."""
+
+    tier: str
+    tenant: str
+    priority: int
+    deadline: int | None
 
 
 @dataclass
@@ -46,9 +56,9 @@ class Driver:
         self.scheduler: PagedScheduler = make_scheduler(self.config, self.num_blocks, self.max_model_len)
         self._device_ns = 0
 
-    def add(self, rid: int, prompt: int, max_tokens: int, arrival: int | None = None) -> bool:
+    def add(self, rid: int, prompt: int, max_tokens: int, arrival: int | None = None, **terms: Unpack[Terms]) -> bool:
         """Offer a request now."""
-        request = Request(rid, prompt, max_tokens, self.now if arrival is None else arrival)
+        request = Request(rid, prompt, max_tokens, self.now if arrival is None else arrival, **terms)
         admission = self.scheduler.add(request, self.now)
         if admission.accepted:
             self.accounts[rid] = Account(request, min(self.lengths.get(rid, max_tokens), max_tokens))
@@ -164,7 +174,9 @@ class Driver:
         if plan.head:
             assert plan.head.reason is not Reason.NONE
             expected = [a for a in waiting if a.started] or waiting
-            assert plan.head.rid == min(a.request.rid for a in expected)
+            if self.config.scheduler.order == "fcfs":
+                assert plan.head.rid == min(a.request.rid for a in expected)
+            assert plan.head.rid in [a.request.rid for a in expected]
         assert plan.slices or not waiting or plan.wake_at is not None, "someone waits, and nothing would happen"
 
     def _known(self, account: Account) -> int:

@@ -121,3 +121,15 @@ def _status(url: str, key: str | None) -> int:
         return int(urllib.request.urlopen(request).status)
     except urllib.error.HTTPError as error:
         return error.code
+
+
+def test_terms_reach_the_record_and_nonsense_is_refused(server: Served) -> None:
+    raw_http.read_all(raw_http.post(server.address, {**SHORT, "priority": 1, "deadline_ms": 60_000.5}, "terms"))
+    row = server.await_status("terms", ["ok"])
+    assert int(str(row["deadline"])) - int(str(row["arrival"])) == 60_000_500_000
+    refused = urllib.request.Request(
+        f"{server.url}/v1/completions", json.dumps(SHORT).encode(), headers={"X-Deadline-Ms": "soon"}
+    )
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(refused)
+    assert (caught.value.code, json.loads(caught.value.read())["error"]["param"]) == (400, "X-Deadline-Ms")
