@@ -105,6 +105,9 @@ CAUSES: Final[dict[str, Look]] = {
     "PREEMPTED": Look("×", "phase.preempted"),
     "RECOMPUTE": Look("↺", "redo"),
     "HOST_POST": Look("▸", "host"),
+    "HOST_GC": Look("◆", "host"),
+    "HOST_LOOP": Look("◈", "host"),
+    "HOST_WARMUP": Look("◇", "host"),
     "RETURN": Look("»", "phase.return"),
     "UNNAMED": Look("?", "unnamed"),
 }

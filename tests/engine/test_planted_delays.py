@@ -97,7 +97,7 @@ async def _record(runs: Path) -> Path:
     delays = [delay for delay, _ in PLANTED.values()] + [Delay("execute", SLOW_STEP, 2, 4 * MS)]
     source = open_model("tiny", "dummy")
     command = (sys.executable, "-m", "tests.engine.planted_worker", msgspec.json.encode(delays).decode())
-    options = EngineOptions(source, "tiny", Config(), runs, "dummy", "cpu", command)
+    options = EngineOptions(source, "tiny", Config(), runs, "dummy", "cpu", worker_command=command)
     engine = Engine(options)
     app = build_app(Api(engine.gateway, SlowTokenizer(source.tokenizer), "tiny", source.spec.vocab), None, 1 << 20)
     app.on_response_prepare.append(_write_late)
