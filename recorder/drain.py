@@ -248,7 +248,10 @@ class Drain:
         """Drops after which nothing was packed any more."""
         ring = source.ring
         if ring.untold:
-            self._gap(source, Gap(source.producer, source.table.name, source.start, ring.untold, ring.full_since, None))
+            self._gap(
+                source,
+                Gap(source.producer, source.table.name, source.start, ring.untold, ring.full_since, ring.full_until),
+            )
 
     def _seal_all(self, sources: Sequence[Source], deadline: float) -> bool:
         while not self._seal(sources, time.monotonic_ns(), RingReader.read):

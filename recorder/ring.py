@@ -31,14 +31,24 @@ _CHECK: Final = struct.Struct("<I")
 _RECORD_HEADER: Final = struct.Struct("<QII")
 _MAGIC: Final = b"TTRING1\n"
 _SEALED, _NOT_SEALED = 128, 129
-_DROPS, _PID, _APPEND_NS, _TOLD, _FULL_SINCE, _DROPS_TOO, _TOLD_TOO, _GAPS = 256, 259, 260, 261, 262, 263, 264, 266
+_DROPS, _PID, _APPEND_NS, _TOLD, _FULL_SINCE, _DROPS_TOO, _TOLD_TOO, _FULL_UNTIL = (
+    256,
+    259,
+    260,
+    261,
+    262,
+    263,
+    264,
+    265,
+)
+_GAPS: Final = 266
 """Places of 64-bit words in the header: one cache line of the recorder's, the others of the writer's.
 
 What a flipped bit must not falsify is there twice: `_NOT_SEALED` is the complement of `_SEALED`, and of the counters
 of drops the copy is taken that does not hide any.
 
 `_TOLD` counts the drops that a later record tells of, `_GAPS` begins the table of the last gaps: number of the record
-after it, instant of its first drop, instant of that record.
+after it, instants of its first and last drop.
 """
 _GAPS_KEPT: Final = 64
 """A gap ends when slots become free, so there is one at most for each time the recorder seals."""
@@ -143,8 +153,9 @@ def _appender(ring: mmap.mmap, words: memoryview, table: Table, capacity: int, s
         nonlocal seq, offset, stop, lost
         sealed = words[_SEALED]
         if seq - sealed >= capacity:
+            words[_FULL_UNTIL] = now = time.monotonic_ns()
             if not lost:
-                words[_FULL_SINCE] = time.monotonic_ns()
+                words[_FULL_SINCE] = now
             lost = min(lost + 1, _MOST_LOST)
             words[_DROPS] = words[_DROPS_TOO] = words[_DROPS] + 1
             return False
@@ -172,7 +183,7 @@ def _note_gap(words: memoryview, seq: int, lost: int) -> None:
     """The record `seq` tells of `lost` drops: keep when they happened."""
     words[_TOLD] = words[_TOLD_TOO] = words[_TOLD] + lost
     entry = _GAPS + seq % _GAPS_KEPT * _GAP_WORDS
-    words[entry], words[entry + 1], words[entry + 2] = seq, words[_FULL_SINCE], time.monotonic_ns()
+    words[entry], words[entry + 1], words[entry + 2] = seq, words[_FULL_SINCE], words[_FULL_UNTIL]
 
 
 def _lock(descriptor: int, path: Path) -> None:
@@ -265,8 +276,13 @@ class RingReader:
         """When the first of the `untold` drops happened, or the first of the last gap; None where there was none."""
         return self._words[_FULL_SINCE] or None
 
+    @property
+    def full_until(self) -> int | None:
+        """When the last drop until now happened; None where there was none."""
+        return self._words[_FULL_UNTIL] or None
+
     def gap_before(self, seq: int) -> tuple[int, int] | None:
-        """When the drops that record `seq` tells of began, and when it was packed; None where that is forgotten."""
+        """When the first and the last drop happened that record `seq` tells of; None where that is forgotten."""
         entry = _GAPS + seq % _GAPS_KEPT * _GAP_WORDS
         number, since, until = self._words[entry : entry + _GAP_WORDS]
         return (since, until) if number == seq and until else None

@@ -280,7 +280,7 @@ RECORDER: Final = _table(
     _time("append_ns", "mean cost of one record on the producer's side"),
     _time("durable", "instant up to which all records taken are on disk"),
     Column("lost_from", int, "first loss of this gap; unknown: any time before lost_until", "ns", since=2),
-    Column("lost_until", int, "record after this gap; unknown: any time after lost_from", "ns", since=2),
+    Column("lost_until", int, "last loss of this gap; unknown: any time after lost_from", "ns", since=2),
 )
 
 TABLES: Final[dict[str, Table]] = {

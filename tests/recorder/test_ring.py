@@ -138,11 +138,12 @@ def test_gap_says_when_it_was_and_who_tells_of_it(path: Path) -> None:
     assert (reader.untold, reader.gap_before(101)) == (4, None)
     assert reader.full_since is not None
     assert before <= reader.full_since <= time.monotonic_ns()
+    after = time.monotonic_ns()
     reader.seal(50)
     pack(writer, range(105, 110))
     gap = reader.gap_before(101)
     assert gap is not None
-    assert before <= gap[0] < gap[1] <= time.monotonic_ns()
+    assert before <= gap[0] < gap[1] < after
     assert (reader.untold, reader.gap_before(102), reader.gap_before(101 + 64)) == (0, None, None)
 
 
