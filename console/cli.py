@@ -36,6 +36,7 @@ COMMANDS: Final = (
     Command("serve", "serve a model over HTTP and record every step", "engine.serve", "engine"),
     Command("load", "send a workload to a server, open loop", "engine.load.command", "engine"),
     Command("config", "explain the engine's configuration, or check a file", "engine.config_command", "engine"),
+    Command("simulate", "serve a workload in virtual time and report on it", "console.commands.simulate"),
     Command("open", "open runs in the terminal console", "console.commands.open"),
     Command("runs", "list the runs in a folder", "console.commands.runs"),
     Command("tail", "watch a running engine live, here or elsewhere", "console.commands.tail"),

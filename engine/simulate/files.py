@@ -37,6 +37,10 @@ class VirtualRun:
         """The front end's producer."""
         return self._open("frontend", FRONT_TABLES)
 
+    def requests(self) -> PartProducer:
+        """The front end's producer where nothing but requests is kept."""
+        return self._open("frontend", ("requests",))
+
     def worker(self, number: int) -> PartProducer:
         """The producer of one worker."""
         return self._open(f"worker{number}", WORKER_TABLES)

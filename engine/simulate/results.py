@@ -1,22 +1,21 @@
 """What a simulation in columns starts from and ends with: lists that its loop reads, arrays that it fills."""
 
 from array import array
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.config import Config
 from engine.core import Request
+from engine.messages import Finished
 from engine.scheduling.admission import refusal
 from engine.scheduling.blocks import BlockPool
+from engine.simulate.front import Outcome
 from engine.simulate.setup import Setup
 from engine.simulate.workload import Ints, Workload
 from recorder.schema import NONE, code
 from recorder.words import Status
-
-STAMPS: Final = ("arrival", "queued", "first_scheduled", "first_token", "last_token", "returned")
 
 
 class Demand:
@@ -29,7 +28,7 @@ class Demand:
         self.total: list[int] = np.where(stops, output, most).tolist()
         self.stops: list[bool] = stops.tolist()
         self.refused = dict(_refusals(workload, setup))
-        """Place -> why a worker refuses it, in words."""
+        """Place -> why it is refused (or otherwise not answered), in words."""
 
 
 def _refusals(workload: Workload, setup: Setup) -> Iterable[tuple[int, str]]:
@@ -65,10 +64,33 @@ class Results:
         self.first_token = array("q", [NONE]) * size
         self.last_token = array("q", [NONE]) * size
         self.returned = array("q", [NONE]) * size
+        self.cached = array("q", [0]) * size
         self.preemptions = array("i", [0]) * size
         self.recomputed = array("q", [0]) * size
         self.worker = array("h", [0]) * size
         self.status = array("B", [code(Status.OPEN)]) * size
+
+    @classmethod
+    def of(cls, workload: Workload, setup: Setup, outcomes: Sequence[Outcome]) -> "Results":
+        """The same of outcomes that were found step by step."""
+        results = cls(workload, Demand(workload, setup))
+        results.demand.refused = {}
+        for place, outcome in enumerate(outcomes):
+            results.arrival[place], results.worker[place] = outcome.arrival.arrival, outcome.worker
+            results.status[place] = code(outcome.status)
+            results.returned[place] = NONE if outcome.returned is None else outcome.returned
+            if outcome.status is not Status.OK:
+                results.demand.refused[place] = outcome.reason
+            if outcome.end is not None:
+                results._take(place, outcome.end)
+        return results
+
+    def _take(self, place: int, end: Finished) -> None:
+        for name in ("queued", "first_scheduled", "first_token", "last_token"):
+            stamp = getattr(end, name)
+            getattr(self, name)[place] = NONE if stamp is None else stamp
+        self.cached[place], self.preemptions[place] = end.cached_tokens, end.preemptions
+        self.recomputed[place] = end.recomputed_tokens
 
     def __len__(self) -> int:
         return len(self.status)
@@ -76,3 +98,11 @@ class Results:
     def column(self, name: str) -> Ints:
         """A column as int64."""
         return np.asarray(getattr(self, name)).astype(np.int64)
+
+    def output(self, place: int) -> int:
+        """Tokens that an answered request was given."""
+        return self.demand.total[place]
+
+    def reason(self, place: int) -> str:
+        """Why it ended as it did."""
+        return self.demand.refused.get(place) or ("stop" if self.demand.stops[place] else "length")

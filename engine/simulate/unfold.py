@@ -8,14 +8,15 @@ import numpy as np
 from engine.simulate.book import Book, Stretch
 from engine.simulate.clock import PS_PER_NS, Delays
 from engine.simulate.results import Results
+from engine.simulate.rows import request_columns
 from engine.simulate.setup import Setup
 from engine.simulate.workload import Ints
 from recorder.producer import PartProducer
-from recorder.records import cut
-from recorder.schema import NONE, REQUESTS, code
+from recorder.schema import NONE, code
 from recorder.words import Phase, Role, Status, StepKind
 
 _DECODE: Final = code(Role.DECODE)
+_OK: Final = code(Status.OK)
 _KINDS: Final = np.array([code(StepKind.IDLE), code(StepKind.PREFILL), code(StepKind.DECODE), code(StepKind.MIXED)])
 """By: has prefills + 2 * has decodes."""
 _EVENT: Final = ("t", "step", "rid", "kind", "other_rid", "reason", "lost_tokens", "freed_blocks")
@@ -204,46 +205,11 @@ class Unfolder:
         self._reports = self._reports[:, max(int(seen[-1]), 0) :]
 
     def _write_requests(self, places: Ints) -> None:
-        results, demand, workload = self._results, self._results.demand, self._results.workload
-        status = np.asarray(results.status)[places]
-        ok = status == code(Status.OK)
-
-        def of_ok(values: Ints) -> Ints:
-            return np.where(ok, values, NONE)
-
-        stamps = ("queued", "first_scheduled", "first_token", "last_token", "returned")
-        stamped = {name: np.asarray(getattr(results, name))[places] for name in stamps}
-        arrival = np.asarray(results.arrival)[places]
-        listed = places.tolist()
-        columns = {
-            **stamped,
-            "rid": places + 1,
-            "request_id": [_cut("request_id", workload.request_id(place)) for place in listed],
-            "attempt": 1,
-            "tenant": [_cut("tenant", workload.tenants[place]) for place in listed] if workload.tenants else "",
-            "tier": [_cut("tier", workload.tiers[place]) for place in listed] if workload.tiers else "",
-            "model": "virtual",
-            "model_version": "",
-            "worker": self._number,
-            "arrival": arrival,
-            "admitted": arrival + self._delays.ingress_ns,
-            "prompt_tokens": workload.prompt_tokens[places],
-            "max_tokens": workload.max_tokens[places],
-            "cached_tokens": of_ok(np.zeros(len(places), np.int64)),
-            "output_tokens": of_ok(np.array([demand.total[place] for place in listed], np.int64)),
-            "preemptions": of_ok(np.asarray(results.preemptions)[places].astype(np.int64)),
-            "recomputed_tokens": of_ok(np.asarray(results.recomputed)[places]),
-            "device_ns": of_ok(self._device_ns[places]),
-            "status": status,
-            "http_status": np.where(ok, 200, 400),
-            "reason": [
-                _cut("reason", demand.refused.get(place) or ("stop" if demand.stops[place] else "length"))
-                for place in listed
-            ],
-            **dict(zip(_STATE, self._state[:, places], strict=True)),
-        }
+        columns = request_columns(self._results, places, self._delays)
+        columns["device_ns"] = np.where(columns["status"] == _OK, self._device_ns[places], NONE)
+        columns.update(zip(_STATE, self._state[:, places], strict=True))
         self._front.extend("requests", columns, len(places))
-        self._write_ways(places[ok])
+        self._write_ways(places[columns["status"] == _OK])
 
     def _write_ways(self, places: Ints) -> None:
         """The spans before the worker and after it."""
@@ -304,10 +270,3 @@ def _columns(rows: object, width: int) -> Ints:
     """Rows of integers as columns."""
     columns: Ints = np.array(rows, np.int64).reshape(-1, width).T
     return columns
-
-
-def _cut(column: str, text: str) -> str:
-    return cut(text, _WIDTHS[column]).decode()
-
-
-_WIDTHS: Final = {column.name: column.kind for column in REQUESTS.columns if isinstance(column.kind, int)}

@@ -1,7 +1,7 @@
 """A workload in columns: what arrives when, how long it is, and what only the executor may know of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,10 @@ class Workload:
     ids: Sequence[str] | None = None
     tiers: Sequence[str] | None = None
     tenants: Sequence[str] | None = None
+    prefixes: Sequence[Sequence[int]] | None = None
+    """For each 512 tokens of a prompt a number that says what they and all before them are, equal where those are."""
+    open_ended: bool = False
+    """Nobody asked for these `max_tokens`: they may be cut to what a worker has room for."""
     closed: ThinkTime | None = None
     about: dict[str, Any] = field(default_factory=dict)
     """What it is, for the run's `run.json`: kind of loop, format, file or spec."""
@@ -46,6 +50,12 @@ class Workload:
         """Most tokens of prompt and output that one request may come to."""
         return int((self.prompt_tokens + self.max_tokens).max(initial=1))
 
+    def fitted(self, room: int) -> "Workload":
+        """With open-ended `max_tokens` cut so that prompt and output have room in `room` tokens together."""
+        if not self.open_ended:
+            return self
+        return replace(self, max_tokens=np.maximum(np.minimum(self.max_tokens, room - self.prompt_tokens), 1))
+
     def request(self, index: int, arrival: int) -> Arrival:
         """One request by its place, from 0, as it arrives at that instant."""
         return Arrival(
@@ -56,6 +66,7 @@ class Workload:
             request_id=self.request_id(index),
             tier=self.tiers[index] if self.tiers else "",
             tenant=self.tenants[index] if self.tenants else "",
+            prefix=self.prefixes[index] if self.prefixes else (),
         )
 
     def request_id(self, index: int) -> str:

@@ -1,0 +1,57 @@
+"""The way in: a workload and a configuration become results, or an ordinary run."""
+
+from pathlib import Path
+
+import numpy as np
+
+from engine.config import Config
+from engine.simulate.drive import Source
+from engine.simulate.files import VirtualRun
+from engine.simulate.formats import read
+from engine.simulate.front import Arrival
+from engine.simulate.jump import covers
+from engine.simulate.jumped import jump_through
+from engine.simulate.results import Results
+from engine.simulate.rows import request_columns
+from engine.simulate.setup import Setup
+from engine.simulate.sources import ClosedLoop, OpenLoop
+from engine.simulate.stepped import step_through
+from engine.simulate.workload import Workload
+
+
+def prepare(source: str, config: Config, *, workers: int = 1, seed: int = 0) -> tuple[Setup, Workload]:
+    """The workload that `source` names or describes, and the fleet to serve it. Raises a UserError for bad input."""
+    workload = read(source, seed)
+    room = [config.engine.max_model_len, config.kv.num_blocks * config.kv.block_size + 1]
+    limits = [limit for limit in room if limit > 1]
+    if limits:
+        workload = workload.fitted(min(limits))
+    return Setup.of(config, workload.longest, workers), workload
+
+
+def simulate_workload(setup: Setup, workload: Workload) -> Results:
+    """Serve it in virtual time: in jumps where they decide as the scheduler would, pass by pass elsewhere."""
+    if covers(setup):
+        return jump_through(setup, workload)
+    return Results.of(workload, setup, step_through(setup, _source(workload)))
+
+
+def record_workload(setup: Setup, workload: Workload, run: Path, *, seed: int = 0, summary: bool = False) -> None:
+    """The same, written into the new folder `run`; with `summary`, requests alone. RunError where it can't be."""
+    about = {**workload.about, "workers": setup.workers, "by": "jumps" if covers(setup) else "passes"}
+    with VirtualRun(run, setup, about, seed) as files:
+        if summary:
+            _write_summary(setup, simulate_workload(setup, workload), files)
+        elif covers(setup):
+            jump_through(setup, workload, files)
+        else:
+            step_through(setup, _source(workload), files)
+
+
+def _source(workload: Workload) -> Source[Arrival]:
+    return (ClosedLoop if workload.closed else OpenLoop)(workload, workload.request)
+
+
+def _write_summary(setup: Setup, results: Results, files: VirtualRun) -> None:
+    columns = request_columns(results, np.arange(len(results)), setup.delays)
+    files.requests().extend("requests", columns, len(results))
