@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from console.filter import EVERYTHING, Filter
 from console.measures import REPORTED
 from console.report import Report, report
 from console.session import Session
@@ -43,14 +44,14 @@ class Comparison(TypedDict):
     differs: list[Difference]
 
 
-def compare(a: Session, b: Session) -> Comparison:
-    """Compare two runs. Pairs are requests of the same `request_id` that both runs answered (SPEC D7, F6)."""
-    report_a, report_b = report(a), report(b)
+def compare(a: Session, b: Session, only: Filter = EVERYTHING) -> Comparison:
+    """Compare two runs under a filter. Pairs are requests of one `request_id` that both runs answered (SPEC D7, F6)."""
+    report_a, report_b = report(a, only), report(b, only)
     return Comparison(
         a=report_a,
         b=report_b,
         delta={key: delta(report_a.get(key), report_b.get(key)) for key in _COMPARED},
-        paired=_paired(a, b),
+        paired=_paired(a, b, only),
         differs=list(differences(report_a["setup"], report_b["setup"])),
     )
 
@@ -105,16 +106,21 @@ class Pairs:
         return self.rows.filter(both)
 
 
-def pair(a: Session, b: Session) -> Pairs:
-    """Pair the requests of two runs by `request_id`; of several attempts the last one counts."""
-    sides = [session.ask("per_request") for session in (a, b)]
+def pair(a: Session, b: Session, only: Filter = EVERYTHING) -> Pairs:
+    """Pair the requests of two runs by `request_id`; of several attempts (under the filter) the last one counts."""
+    sides = [_ask(session, "per_request", only) for session in (a, b)]
     joined = sides[0].join(sides[1], "request_id", join_type="inner", left_suffix="_a", right_suffix="_b")
     only_a, only_b = (side.num_rows - joined.num_rows for side in sides)
     return Pairs(joined.sort_by([("arrival_a", "ascending"), ("rid_a", "ascending")]), only_a, only_b)
 
 
-def _paired(a: Session, b: Session) -> dict[str, Any] | None:
-    pairs = pair(a, b)
+def _ask(session: Session, question: str, only: Filter) -> pa.Table:
+    with session.connect(only) as cursor:
+        return session.ask(question, cursor=cursor)
+
+
+def _paired(a: Session, b: Session, only: Filter) -> dict[str, Any] | None:
+    pairs = pair(a, b, only)
     if not pairs.rows.num_rows:
         return None
     answered = pairs.answered
@@ -126,8 +132,8 @@ def _paired(a: Session, b: Session) -> dict[str, Any] | None:
         "only_b": pairs.only_b,
         "outcomes": _outcomes(pairs.rows),
         **{f"{measure.name}_ms": _measure(answered, measure.column) for measure in REPORTED},
-        "phases_ms": _named("per_request_phases", a, b, answered, _MS),
-        "causes_ns": _named("per_request_causes", a, b, answered, 1),
+        "phases_ms": _named([_ask(session, "per_request_phases", only) for session in (a, b)], answered, _MS),
+        "causes_ns": _named([_ask(session, "per_request_causes", only) for session in (a, b)], answered, 1),
         **_extremes(answered),
     }
 
@@ -144,11 +150,9 @@ def _measure(answered: pa.Table, column: str) -> dict[str, Any]:
     return asdict(paired(changed.to_numpy() / _MS))
 
 
-def _named(question: str, a: Session, b: Session, answered: pa.Table, unit: float) -> dict[str, Any]:
+def _named(answers: list[pa.Table], answered: pa.Table, unit: float) -> dict[str, Any]:
     """Paired differences of what comes in names (phases, causes); a request without one spent no time there."""
-    times_a, times_b = (
-        _times(session.ask(question), answered[f"rid_{side}"]) for session, side in ((a, "a"), (b, "b"))
-    )
+    times_a, times_b = (_times(answer, answered[f"rid_{side}"]) for answer, side in zip(answers, "ab", strict=True))
     nothing = np.zeros(answered.num_rows)
     changed = {name: times_b.get(name, nothing) - times_a.get(name, nothing) for name in {**times_a, **times_b}}
     return {name: asdict(paired(values / unit)) for name, values in changed.items()}

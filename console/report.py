@@ -3,12 +3,19 @@
 Keys carry their unit. A number that does not exist (a percentile of nothing) is null, never NaN and never 0.
 """
 
-from typing import Any, Final, TypedDict, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, cast
+
+import pyarrow as pa
 
 from console import measures
+from console.filter import EVERYTHING, Filter
 from console.session import Session, rows
 from recorder.run import run_state
 from recorder.words import Phase, Status
+
+if TYPE_CHECKING:
+    import duckdb
 
 _MS: Final = 1e6
 _S: Final = 1e9
@@ -36,10 +43,14 @@ class PhaseTimes(TypedDict):
 
 
 class Report(TypedDict):
-    """What `tailtrace report --json` prints. `censored` requests make every percentile a lower bound (SPEC E5, F4)."""
+    """What `tailtrace report --json` prints. `censored` requests make every percentile a lower bound (SPEC E5, F4).
+
+    `filter` says which requests it is about; "" for all. Workers and recorder are never filtered.
+    """
 
     run: str
     state: str
+    filter: str
     setup: dict[str, Any]
     requests: dict[str, int]
     censored: int
@@ -59,37 +70,68 @@ class Report(TypedDict):
     formulas: dict[str, str]
 
 
-def report(session: Session) -> Report:
-    """Everything the report says of a run. Never fails on a run that is merely odd: empty, unfinished, all rejected."""
-    percentiles = {str(row["measure"]): row for row in rows(session.ask("percentiles"))}
-    causes = rows(session.ask("causes"))
-    causes_ns = {str(row["cause"]): _int(row["ns"]) for row in causes}
-    window = rows(session.ask("window"))[0]
+class _Ask(Protocol):
+    """`Session.ask` on the cursor of this report."""
+
+    def __call__(self, name: str, /) -> pa.Table: ...
+
+
+def report(session: Session, only: Filter = EVERYTHING, cursor: "duckdb.DuckDBPyConnection | None" = None) -> Report:
+    """Everything the report says of a run. Never fails on a run that is merely odd: empty, unfinished, all rejected.
+
+    `cursor` is a fresh one, which lets the caller interrupt.
+    """
+    cursor = cursor if cursor is not None else session.connect()
+    found = numbers(session, only, cursor)
+    return explained(session, found, cursor)
+
+
+def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection") -> Report:
+    """The report but for the causes, which take longest: they are empty. Puts the fresh `cursor` under the filter."""
+    session.narrow(cursor, only)
+    ask = partial(session.ask, cursor=cursor)
+    percentiles = {str(row["measure"]): row for row in rows(ask("percentiles"))}
+    window = rows(ask("window"))[0]
     window_ns = _window_ns(window)
     return Report(
         run=session.name,
         state=run_state(session.path),
+        filter=str(only),
         setup=_setup(session),
-        requests=_states(session),
-        censored=_int(rows(session.ask("censored"))[0]["n"]),
+        requests=_states(ask),
+        censored=_int(rows(ask("censored"))[0]["n"]),
         ttft_ms=_percentiles(percentiles.get("ttft")),
         tpot_ms=_percentiles(percentiles.get("tpot")),
         e2e_ms=_percentiles(percentiles.get("e2e")),
-        phases_ms=_phases(session),
-        causes_ns=causes_ns,
-        causes_modelled=sorted(str(row["cause"]) for row in causes if not row["measured"]),
-        roots_ns={str(row["root"]): _int(row["ns"]) for row in rows(session.ask("roots"))},
-        closure=_closure(session, causes_ns),
+        phases_ms=_phases(ask),
+        causes_ns={},
+        causes_modelled=[],
+        roots_ns={},
+        closure=None,
         throughput={
             "requests_per_s": _rate(window["ok"], window_ns),
             "output_tokens_per_s": _rate(window["output_tokens"], window_ns),
         },
         window_s=None if window_ns is None else window_ns / _S,
-        workers=rows(session.ask("workers")),
-        recorder=_recorder(session),
+        workers=rows(ask("workers")),
+        recorder=_recorder(ask),
         damages=[{"file": damage.file, "what": damage.what} for damage in session.damages],
         formulas=formulas(),
     )
+
+
+def explained(session: Session, found: Report, cursor: "duckdb.DuckDBPyConnection") -> Report:
+    """`numbers` with the causes; `cursor` is under the same filter."""
+    ask = partial(session.ask, cursor=cursor)
+    causes = rows(ask("causes"))
+    causes_ns = {str(row["cause"]): _int(row["ns"]) for row in causes}
+    return {
+        **found,
+        "causes_ns": causes_ns,
+        "causes_modelled": sorted(str(row["cause"]) for row in causes if not row["measured"]),
+        "roots_ns": {str(row["root"]): _int(row["ns"]) for row in rows(ask("roots"))},
+        "closure": _closure(ask, causes_ns),
+    }
 
 
 def formulas() -> dict[str, str]:
@@ -118,8 +160,8 @@ def _setup(session: Session) -> dict[str, Any]:
     }
 
 
-def _states(session: Session) -> dict[str, int]:
-    counted = {str(row["status"]): _int(row["n"]) for row in rows(session.ask("states"))}
+def _states(ask: _Ask) -> dict[str, int]:
+    counted = {str(row["status"]): _int(row["n"]) for row in rows(ask("states"))}
     order = (Status.OK, Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.FAILED, Status.OPEN)
     return {"total": sum(counted.values()), **{status.value: counted.get(status.value, 0) for status in order}}
 
@@ -132,9 +174,9 @@ def _percentiles(row: dict[str, object] | None) -> Percentiles:
     )
 
 
-def _phases(session: Session) -> dict[str, PhaseTimes]:
+def _phases(ask: _Ask) -> dict[str, PhaseTimes]:
     """Every phase in the order of a request's life; one that nobody was in has nulls and a total of 0."""
-    found = {str(row["name"]): row for row in rows(session.ask("phases"))}
+    found = {str(row["name"]): row for row in rows(ask("phases"))}
     return {phase.value: _phase(found.get(phase.value)) for phase in Phase}
 
 
@@ -150,9 +192,9 @@ def _phase(row: dict[str, object] | None) -> PhaseTimes:
     )
 
 
-def _closure(session: Session, causes_ns: dict[str, int]) -> float | None:
+def _closure(ask: _Ask, causes_ns: dict[str, int]) -> float | None:
     """Named time over end-to-end time of the answered requests (SPEC F1); not a number where none was answered."""
-    whole = _int(rows(session.ask("answered_time"))[0]["ns"])
+    whole = _int(rows(ask("answered_time"))[0]["ns"])
     named = sum(ns for cause, ns in causes_ns.items() if cause != UNNAMED)
     return named / whole if whole else None
 
@@ -163,10 +205,10 @@ def _window_ns(window: dict[str, object]) -> int | None:
     return _int(window["ended"]) - _int(window["began"])
 
 
-def _recorder(session: Session) -> dict[str, Any]:
-    health = rows(session.ask("recorder_health"))[0]
-    incomplete = _int(rows(session.ask("incomplete"))[0]["n"])
-    return {**health, "gaps": rows(session.ask("drops")), "incomplete": incomplete}
+def _recorder(ask: _Ask) -> dict[str, Any]:
+    health = rows(ask("recorder_health"))[0]
+    incomplete = _int(rows(ask("incomplete"))[0]["n"])
+    return {**health, "gaps": rows(ask("drops")), "incomplete": incomplete}
 
 
 def _rate(count: object, window_ns: int | None) -> float | None:

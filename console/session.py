@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 import duckdb
 import pyarrow as pa
 
+from console.filter import EVERYTHING, Filter
 from console.measures import latency_view
 from recorder.errors import UserError
 from recorder.losses import Damage
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 _THREADS: Final = 2
 """An engine may be serving on the same machine; a question must not take its cores."""
+
+NARROWED: Final = ("requests", "latency", "spans")
+"""The views that a filter narrows. Questions about causes join requests."""
+
+_KEPT: Final = 4
+"""Filters whose answer is kept: going back to the one before is common."""
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _CAUSES: Final = re.compile(r"\bcauses\b", re.IGNORECASE)
@@ -53,6 +60,7 @@ class Session:
         self.path = run
         self._lock = threading.RLock()
         self._has_causes = False
+        self._picked: dict[Filter, pa.Table] = {}
         self.tables = open_tables(run)
         self._db = _database(run)
         self._build_views()
@@ -67,9 +75,34 @@ class Session:
         """What could not be read; all the rest is in the views."""
         return self.tables.damages
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        """A new cursor, for one thread; `interrupt()` on it ends its query and no other's."""
-        return self._db.cursor()
+    def connect(self, only: Filter = EVERYTHING) -> duckdb.DuckDBPyConnection:
+        """A new cursor, for one thread; `interrupt()` on it ends its query and no other's.
+
+        On one with a filter, requests and what is told of them (`NARROWED`) are those that it lets through; what is
+        told of workers and of the recorder is as it was.
+        """
+        cursor = self._db.cursor()
+        self.narrow(cursor, only)
+        return cursor
+
+    def narrow(self, cursor: duckdb.DuckDBPyConnection, only: Filter) -> None:
+        """Put a cursor under a filter, once."""
+        if not only:
+            return
+        cursor.register("picked", self.picked(only, cursor=cursor))
+        for view in NARROWED:
+            of_whole = f"SELECT * FROM memory.main.{view} SEMI JOIN picked USING (rid, attempt)"
+            cursor.execute(f"CREATE TEMP VIEW {view} AS {of_whole}").fetchall()
+
+    def picked(self, only: Filter, *, cursor: duckdb.DuckDBPyConnection | None = None) -> pa.Table:
+        """`rid, attempt` of what a filter lets through; kept for the last few of this look at the run."""
+        found = self._picked.get(only)
+        if found is None:
+            tables, found = self.tables, self.query(only.sql(), cursor=cursor)
+            with self._lock:
+                if tables is self.tables:
+                    self._picked = dict([*self._picked.items(), (only, found)][-_KEPT:])
+        return found
 
     def ask(self, name: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
         """The answer to `console/sql/<name>.sql`; `params` fill its `$name`s. A cursor lets the caller interrupt."""
@@ -79,14 +112,15 @@ class Session:
         """The answer to one SELECT. Raises `QueryError` with DuckDB's words, or duckdb's own error when interrupted."""
         if _CAUSES.search(_COMMENT.sub("", sql)):
             self.load_causes()
+        cursor = cursor or self.connect()
         try:
-            return _run(cursor or self.connect(), sql, params)
+            return _run(cursor, sql, params)
         except duckdb.IOException:
             if all(file.exists() for file in self._files):
                 raise
         # The recorder merged the parts that the views name and deleted them: look again, once.
         self.refresh()
-        return _run(self.connect(), sql, params)
+        return _run(cursor, sql, params)
 
     def user_query(self, sql: str) -> pa.Table:
         """The answer to SQL somebody typed: one statement that only reads, or `QueryError`."""
@@ -98,6 +132,7 @@ class Session:
         with self._lock:
             self.tables = open_tables(self.path)
             self._has_causes = False
+            self._picked = {}
             self._build_views()
 
     def load_causes(self) -> None:
@@ -198,7 +233,7 @@ def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTab
     files, tail = tables.part_files(table.name), tables.tail(table.name)
     sources = [f"SELECT {_in_parts(table, tables.info.schema_version)} FROM {_parquet(files)}"] if files else []
     cursor.execute(f"DROP TABLE IF EXISTS {name}").fetchall()
-    if tail.num_rows or not files:  # a sealed run has no tails: its eight empty tables would double the time to open it
+    if tail.num_rows or not files:  # a sealed run has no tails: its empty tables would double the time to open it
         _store(cursor, name, tail)
         sources.append(f"SELECT {columns} FROM {name}")
     body = _SETTLED.get(table.name, "{rows}").format(rows=" UNION ALL ".join(sources))

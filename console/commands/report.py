@@ -3,7 +3,8 @@
 import argparse
 import sys
 
-from console.commands import RUN_HELP
+from console.commands import FILTER_HELP, RUN_HELP
+from console.filter_language import parse_filter
 from console.jsonout import write_json
 from console.report import report
 from console.session import Session
@@ -15,13 +16,15 @@ from recorder.copies import local
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("path", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("--filter", metavar="TEXT", default="", help=FILTER_HELP)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the report. Damage in the run is part of it, and no error."""
+    only = parse_filter(args.filter)
     with Session(local(args.path)) as session:
-        made = report(session)
+        made = report(session, only)
     if args.json:
         write_json(sys.stdout, made)
     else:

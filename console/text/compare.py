@@ -7,7 +7,7 @@ from console.compare import Comparison
 from console.measures import REPORTED
 from console.report import Report
 from console.text.paint import wrapped
-from console.text.report import counted, describe_setup, lower_bound_note, number
+from console.text.report import counted, describe_setup, filter_lines, lower_bound_note, number
 from console.theme import DAGGER, Look, cause_look, cause_order, phase_look, status_look
 from console.widgets.ink import Line, clean, crop, fit, rule, signed_bar
 
@@ -35,6 +35,7 @@ def _heads(comparison: Comparison, width: int) -> Iterator[Line]:
         yield [(f"  {describe_setup(report['setup'])}", "muted")]
         for damage in report["damages"]:
             yield [(f"  damaged: {clean(damage['file'])}: {clean(damage['what'])}", "bad")]
+    yield from filter_lines(comparison["a"]["filter"], width)
     yield []
 
 

@@ -73,7 +73,14 @@ def _head(report: Report, width: int) -> Iterator[Line]:
     style = {"sealed": "good", "recording": "accent", "killed": "warn"}[state]
     yield spread([(clean(report["run"]), "strong bold")], [(state, style)], width)
     yield [(describe_setup(report["setup"]), "muted")]
+    yield from filter_lines(report["filter"], width)
     yield []
+
+
+def filter_lines(text: str, width: int) -> Iterator[Line]:
+    """Which requests the numbers are about, where they are not about all."""
+    if text:
+        yield from wrapped(f"only: {clean(text)}", width, "accent")
 
 
 def _requests(report: Report, width: int) -> Iterator[Line]:

@@ -1,0 +1,195 @@
+"""Which requests are looked at: one conjunction of terms, printed as it is typed, compiled to one SQL predicate. Pure.
+
+A filter picks attempts; what a worker did is never filtered. `console.filter_language` reads what somebody types.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, Literal
+
+from console.measures import E2E, MEASURES, QUEUE, TPOT, TTFT
+
+Op = Literal[">", ">=", "<", "<="]
+
+WORDS: Final = {
+    "status": "status",
+    "tier": "tier",
+    "tenant": "tenant",
+    "model": "model",
+    "worker": "worker::VARCHAR",
+    "id": "request_id",
+}
+"""Fields that are matched by words; a word may hold `*` (anything) and `?` (one character)."""
+
+_SINCE_BEGIN: Final = "arrival - (SELECT min(arrival) FROM requests)"
+TIMES: Final = {**{measure.name: measure.column for measure in (E2E, TTFT, TPOT, QUEUE)}, "arrival": _SINCE_BEGIN}
+"""Fields that are times, in ns; `arrival` counts from the run's first one."""
+
+COUNTS: Final = {"prompt": "prompt_tokens", "output": "output_tokens", "preemptions": "preemptions"}
+"""Fields that are numbers."""
+
+_FINISH: Final = f"""coalesce(returned, CASE status WHEN 'open' THEN {2**63 - 1}
+    ELSE greatest(arrival, admitted, queued, first_scheduled, first_token, last_token) END)"""
+_UNITS: Final = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
+_NEEDS_QUOTES: Final = frozenset(' \t\r\n",\\')
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """`tier:paid,gold`: the field is one of these."""
+
+    field: str
+    patterns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.field}:{','.join(quoted(pattern) for pattern in self.patterns)}"
+
+    def sql(self) -> str:
+        """True where one of the patterns fits; what is not recorded is the empty word."""
+        value = f"coalesce({WORDS[self.field]}, '')"
+        return " OR ".join(_fits(value, pattern) for pattern in self.patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """`e2e>2s` or `prompt>=1000`: times in ns."""
+
+    field: str
+    op: Op
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.field}{self.op}{duration_text(self.value) if self.field in TIMES else self.value}"
+
+    def sql(self) -> str:
+        """Unknown where the attempt lacks the stamps."""
+        column = TIMES.get(self.field) or COUNTS[self.field]
+        return f"({column}) {self.op} {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """`alive:2s..5s`: some of its life lies in the stretch `[start, end)` of the run, ns since the first arrival."""
+
+    start: int | None
+    end: int | None
+
+    def __str__(self) -> str:
+        start, end = ("" if t is None else duration_text(t) for t in (self.start, self.end))
+        return f"alive:{start}..{end}"
+
+    def sql(self) -> str:
+        """An open attempt lives on."""
+        begin = "(SELECT min(arrival) FROM requests)"
+        sides = [f"arrival < {begin} + {self.end}"] if self.end is not None else []
+        sides += [f"{_FINISH} >= {begin} + {self.start}"] if self.start is not None else []
+        return " AND ".join(sides) or "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`cause:QUEUE>50%` or `phase:decode>1s`: time in a cause (with what is below it) or a phase.
+
+    `amount` is a share of end to end in per cent where it is a Decimal, else ns.
+    """
+
+    kind: Literal["cause", "phase"]
+    name: str
+    op: Op = ">"
+    amount: Decimal | int = 0
+
+    def __str__(self) -> str:
+        if (self.op, self.amount) == (">", 0) and isinstance(self.amount, int):
+            return f"{self.kind}:{self.name}"
+        amount = duration_text(self.amount) if isinstance(self.amount, int) else f"{self.amount.normalize():f}%"
+        return f"{self.kind}:{self.name}{self.op}{amount}"
+
+    def sql(self) -> str:
+        """Exact: shares are compared as whole numbers. Unknown where a share is asked for and there is no end."""
+        spent = self._spent()
+        if isinstance(self.amount, int):
+            return f"{spent} {self.op} {self.amount}"
+        above, below = (self.amount / 100).as_integer_ratio()
+        return f"{spent} * {below}::HUGEINT {self.op} {E2E.column}::HUGEINT * {above}"
+
+    def _spent(self) -> str:
+        if self.kind == "phase":
+            of = f'sum("end" - start) FROM spans AS part WHERE part.name = {_literal(self.name)}'
+        else:
+            below = f"starts_with(part.cause, {_literal(self.name + '/')})"
+            of = f"sum(ns) FROM causes AS part WHERE (part.cause = {_literal(self.name)} OR {below})"
+        return f"coalesce((SELECT {of} AND part.rid = lived.rid AND part.attempt = lived.attempt), 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`-tier:paid`: everything else, what is not known included."""
+
+    term: "Words | Bound | Alive | Part"
+
+    def __str__(self) -> str:
+        return f"-{self.term}"
+
+    def sql(self) -> str:
+        """The complement: every attempt is in the term or in this."""
+        return f"NOT coalesce({self.term.sql()}, false)"
+
+
+Term = Words | Bound | Alive | Part | Not
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """All of its terms hold. Without terms it lets everything through. `str` gives what somebody would type."""
+
+    terms: tuple[Term, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.terms))
+
+    def __and__(self, other: "Filter") -> "Filter":
+        """What both let through."""
+        return Filter(tuple(dict.fromkeys((*self.terms, *other.terms))))
+
+    def without(self, place: int) -> "Filter":
+        """Without one of its terms."""
+        return Filter(tuple(term for i, term in enumerate(self.terms) if i != place))
+
+    def predicate(self) -> str:
+        """SQL over one row `lived` of `requests` with the measures of `latency`."""
+        return " AND ".join(f"coalesce({term.sql()}, false)" for term in self.terms) or "true"
+
+    def sql(self) -> str:
+        """A SELECT of `rid, attempt`: what it lets through."""
+        measures = ", ".join(f"{measure.sql} AS {measure.column}" for measure in MEASURES)
+        return f"SELECT rid, attempt FROM (SELECT *, {measures} FROM requests) AS lived WHERE {self.predicate()}"
+
+
+EVERYTHING: Final = Filter()
+
+
+def quoted(word: str) -> str:
+    """A word as it is typed: in quotes where it would be read otherwise."""
+    if word and not _NEEDS_QUOTES.intersection(word) and not any(char.isspace() for char in word):
+        return word
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def duration_text(ns: int) -> str:
+    """A time as it is typed, to the nanosecond: `2s`, `1500ms`."""
+    unit, scale = next((unit, scale) for unit, scale in _UNITS if ns % scale == 0)
+    return f"{ns // scale}{unit}"
+
+
+def _fits(value: str, pattern: str) -> str:
+    if not {"*", "?"}.intersection(pattern):
+        return f"{value} = {_literal(pattern)}"
+    escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"{value} LIKE {_literal(escaped.replace('*', '%').replace('?', '_'))} ESCAPE '\\'"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
