@@ -26,9 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="arrivals: a file (ours, Mooncake's or Azure's format, or a description in TOML), or a description such as"
         " poisson:rate=8,n=1000,prompt=lognormal(200,0.8),output=uniform(1,64)",
     )
-    parser.add_argument(
-        "--config", type=Path, metavar="FILE.toml", help="engine's configuration; [cost] has step times"
-    )
+    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="configuration; [cost] has step times")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="equal workers (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of what a description draws (default: 0)")
     parser.add_argument("--summary", action="store_true", help="keep requests alone, no steps: faster, and no causes")

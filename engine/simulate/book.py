@@ -29,11 +29,15 @@ PartRow = tuple[int, int, int, int, int, int]
 
 
 class Pace(NamedTuple):
-    """When a stretch begins, the execution of its first pass, and how much more each further one takes; in ps."""
+    """Times of a stretch, in ps."""
 
     t: int
+    """When it begins."""
     first: int
+    """Execution of its first pass; each further one takes `slope` more."""
     slope: int
+    alone: int
+    """Execution of its first pass without its prefills."""
 
 
 class Stretch(NamedTuple):
@@ -89,8 +93,7 @@ class Book:
         self.closed: list[int] = []
         """Places of the requests that came in, and of those that ended or were refused."""
         self._rows = 0
-        self._begun = (-1, 0, 0, 0)
-        self._passes = 0
+        self._begun = (0,) * 8
 
     def clear(self) -> None:
         """Forget what has been written."""
@@ -114,33 +117,33 @@ class Book:
         return max(1, _ROWS // parts)
 
     def begin(
-        self, passes: int, decodes: Decodes, alone: int, parts: Sequence["Part"] = (), prepaid: Sequence[Running] = ()
+        self, passes: int, decodes: Decodes, pace: Pace, parts: Sequence["Part"] = (), prepaid: Sequence[Running] = ()
     ) -> None:
-        """A stretch (or a pass with `parts` of prompts) is planned and not executed; `alone`: its decodes' cost."""
+        """A stretch, or a single pass with `parts` of prompts, is planned and not executed."""
         members, count = decodes.members, decodes.count
         self.rids += [running.index + 1 for running in members]
         self.bases += [running.base for running in members]
         n, streams = len(members), len(members)
-        for place, (running, tokens, role, blocks) in enumerate(parts, n):
+        for place, (running, tokens, blocks) in enumerate(parts, n):
             self.rids.append(running.index + 1)
             self.bases.append(running.computed - count)
-            self.exceptions.append((len(self.stretches), place, code(role), tokens, running.computed, blocks))
+            self.exceptions.append((len(self.stretches), place, code(running.role), tokens, running.computed, blocks))
             streams += tokens == running.known - running.computed
         for running in prepaid:
             exception = (len(self.stretches), members.index(running), _DECODE, 1, running.base + count, 0)
             self.exceptions.append(exception)
-        self._begun = (alone if n else -1, count, n + len(parts), streams)
-        self._passes = passes
+        alone = pace.alone if n else -1
+        self._begun = (passes, pace.t, pace.first, pace.slope, alone, count, n + len(parts), streams)
+        self._rows += passes * (n + len(parts))
         self._last = self.step + passes - 1
 
-    def end(self, worker: "JumpWorker", pace: Pace, running: int, free: int, ended: int) -> None:
-        """The stretch that began so is over; `free` blocks were left before `ended` requests gave theirs back."""
+    def end(self, worker: "JumpWorker", running: int, free: int, ended: int) -> None:
+        """The stretch begun is over; `free` blocks were left before `ended` requests gave theirs back."""
         head = NONE if worker.head is None else worker.head.index + 1
         queue = (worker.waiting, worker.waiting_tokens, running)
         after = (free, head, code(worker.reason), ended, worker.free - free)
-        self.stretches.append(Stretch(self._passes, *pace, *self._begun, *queue, *after, True, False))
+        self.stretches.append(Stretch(*self._begun, *queue, *after, True, False))
         self.step = self._last + 1
-        self._rows += self._passes * self.stretches[-1].parts
         if self._rows >= _ROWS or len(self.stretches) >= _STRETCHES:
             self._full(self)
 

@@ -76,6 +76,10 @@ class HostTime:
         """As wrapped."""
         return self._scheduler.cancel(rid, now)
 
+    def expire(self, now: int) -> Commit:
+        """As wrapped."""
+        return self._scheduler.expire(now)
+
     def plan(self, now: int) -> StepPlan:
         """As wrapped, then `plan_ns` pass."""
         plan = self._scheduler.plan(now)

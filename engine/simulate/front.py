@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from engine.core import EXPIRED
 from engine.messages import Finished, Refused, StepOutput
+from engine.scheduling.deadlines import EXPIRED_WORDS
 from engine.simulate.clock import Delays
 from engine.simulate.router import Backlog
 from recorder.producer import Producer
@@ -16,7 +18,7 @@ FRONT_TABLES: Final = ("requests", "spans", "deliveries")
 PREFIX_TOKENS: Final = 512
 """Tokens of a prompt that one number of `Arrival.prefix` stands for."""
 GONE: Final = "the client went away"
-_HTTP: Final = {Status.OK: 200, Status.REJECTED: 400}
+_HTTP: Final = {Status.OK: 200, Status.REJECTED: 400, Status.EXPIRED: 504}
 _EMPTY: Final = {"queue_depth": 0, "queued_tokens": 0, "running": 0, "kv_used": 0}
 
 
@@ -152,6 +154,8 @@ class VirtualFrontEnd:
         backlog.finished(received)
         if end.finish_reason == "cancelled":
             outcome.status, outcome.returned, outcome.reason = Status.CANCELLED, None, GONE
+        elif end.finish_reason == EXPIRED:
+            outcome.status, outcome.reason = Status.EXPIRED, EXPIRED_WORDS
         else:
             outcome.status, outcome.reason = Status.OK, end.finish_reason
         self._write_request(outcome)

@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import heappop
 from typing import Final
 
 import msgspec
@@ -23,7 +24,7 @@ from engine.simulate.router import Backlog
 from engine.simulate.running import Decodes, Running
 from engine.simulate.setup import Setup
 from recorder.schema import code
-from recorder.words import Reason, Role, Status
+from recorder.words import Reason, Status
 
 _KNOWN: Final = ("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold")
 _INERT: Final = ("max_batch_size", "max_queue_delay_ms")
@@ -33,8 +34,8 @@ _STABLE: Final = (Reason.SEQ_SLOTS, Reason.KV_BLOCKS)
 _DRAIN: Final = -1
 _OK, _REJECTED = code(Status.OK), code(Status.REJECTED)
 
-Part = tuple[Running, int, Role, int]
-"""A slice of a prompt in a plan: whose, tokens, role, new blocks."""
+Part = tuple[Running, int, int]
+"""A slice of a prompt in a plan: whose, tokens, new blocks."""
 
 
 def covers(setup: Setup) -> bool:
@@ -74,7 +75,10 @@ class JumpWorker:
         self._plan_ps = delays.plan_ns * PS_PER_NS
         self._commit_ps = delays.commit_ns * PS_PER_NS
         self._link_ns, self._write_ns = delays.link_ns, delays.write_ns
-        self._scheduler = config.scheduler
+        self._max_seqs = config.scheduler.max_num_seqs
+        self._max_tokens = config.scheduler.max_num_batched_tokens
+        self._chunked = config.scheduler.enable_chunked_prefill
+        self._threshold = config.scheduler.long_prefill_token_threshold
         self._block_size = config.kv.block_size
         self._watermark = config.kv.watermark_blocks(setup.num_blocks)
         self.free = setup.num_blocks
@@ -207,14 +211,18 @@ class JumpWorker:
         first = self._price(n)
         slope = self._cost.decode_kv * n
         pace = first + self._plan_ps + self._commit_ps
-        if t + _series(passes - 1, pace, slope) >= limit:
+        end = t + _series(passes, pace, slope)
+        if end - pace - slope * (passes - 1) >= limit:  # where the last one begins
             passes = _passes_within(int(limit) - t, pace, slope)
+            end = t + _series(passes, pace, slope)
         if self._book:
-            self._book.begin(passes, decodes, first)
+            self._book.begin(passes, decodes, Pace(t, first, slope, first))
         self.free -= decodes.needed(passes)
-        decodes.count = count + passes
-        self._t = t + _series(passes, pace, slope)
-        return self._close(Pace(t, first, slope), n, n)
+        decodes.count = count = count + passes
+        self._t = end
+        if decodes.ends[0][0] > count and not self._book and not self._refusals:
+            return False  # nothing has changed
+        return self._close(n, n)
 
     # -- one pass --------------------------------------------------------------------------------------------------
 
@@ -225,28 +233,34 @@ class JumpWorker:
         evicted = self._pay_blocks(t_exec)
         n = len(decodes.members)
         parts: list[Part] = []
-        budget = self._continue_prompts(parts, self._scheduler.max_num_batched_tokens - n)
+        budget = self._max_tokens - n
+        for running in self._prompts:
+            tokens = self._chunk(running, budget)
+            if tokens:
+                parts.append((running, tokens, 0))
+                budget -= tokens
         self._start_waiting(parts, budget, evicted, t_exec)
         if not n and not parts:
             return self._pause()
-        alone = self._price(n)
-        first = alone + sum(self._price_of(part) for part in parts)
+        alone = first = self._price(n)
+        for running, tokens, _ in parts:
+            first += tokens * self._cost.prefill + pairs(tokens, running.computed) * self._cost.prefill_pair
         if self._book:
-            self._book.begin(1, decodes, alone, parts, self._prepaid)
+            self._book.begin(1, decodes, Pace(t, first, 0, alone), parts, self._prepaid)
         self._prepaid.clear()
-        running = n + len(self._prompts)
+        started = n + len(self._prompts)
         decodes.count += 1
         self._t = t + self._plan_ps + first + self._commit_ps
-        return self._close(Pace(t, first, 0), n, running, parts)
+        return self._close(n, started, parts)
 
-    def _close(self, pace: Pace, n: int, running: int, parts: Sequence[Part] = ()) -> bool:
-        """Commit the passes of that pace until now: end what has its last token, and see whether the next are alike."""
+    def _close(self, n: int, running: int, parts: Sequence[Part] = ()) -> bool:
+        """Commit the passes until now: end what has its last token, and see whether the next pass is like the last."""
         free = self.free
         ended = self._end_decodes()
         if parts:
             ended += self._commit_parts(parts, n)
         if self._book:
-            self._book.end(self, pace, running, free, ended)
+            self._book.end(self, running, free, ended)
         answered = ended + len(self._refusals)
         if self._refusals:
             self._tell_refusals()
@@ -270,24 +284,12 @@ class JumpWorker:
         cost, decodes = self._cost, self._decodes
         return cost.step + cost.decode * n + cost.decode_kv * (decodes.base + n * decodes.count)
 
-    def _price_of(self, part: Part) -> int:
-        running, tokens, _, _ = part
-        return tokens * self._cost.prefill + pairs(tokens, running.computed) * self._cost.prefill_pair
-
-    def _continue_prompts(self, parts: list[Part], budget: int) -> int:
-        """Go on with prompts begun earlier; returns the tokens left."""
-        for running in self._prompts:
-            tokens = self._chunk(running, budget)
-            if tokens:
-                parts.append((running, tokens, running.role, 0))
-                budget -= tokens
-        return budget
-
     def _chunk(self, running: Running, budget: int) -> int:
         """Tokens of a prompt that a step with `budget` tokens left computes; 0 if none."""
-        remaining, scheduler = running.known - running.computed, self._scheduler
-        if scheduler.enable_chunked_prefill:
-            return min(remaining, budget, scheduler.long_prefill_token_threshold or remaining)
+        remaining = running.known - running.computed
+        if self._chunked:
+            tokens = budget if budget < remaining else remaining
+            return min(tokens, self._threshold) if self._threshold else tokens
         return 0 if running.high_water == 0 and remaining > budget else min(remaining, budget)
 
     def _start_waiting(self, parts: list[Part], budget: int, evicted: bool, t_exec: int) -> None:
@@ -303,13 +305,13 @@ class JumpWorker:
                 return
             line.popleft()
             self._start(running, blocks, t_exec)
-            parts.append((running, tokens, running.role, blocks))
+            parts.append((running, tokens, blocks))
             budget -= tokens
 
     def _obstacle(self, tokens: int, blocks: int) -> Reason:
         """Why someone who would compute `tokens` in `blocks` can't start; NONE if it can."""
         running = len(self._decodes.members) + len(self._prompts)
-        if running >= self._scheduler.max_num_seqs:
+        if running >= self._max_seqs:
             return Reason.SEQ_SLOTS
         if not tokens:
             return Reason.TOKEN_BUDGET
@@ -381,19 +383,21 @@ class JumpWorker:
     def _end_decodes(self) -> int:
         """End those that have their last token; returns how many."""
         decodes, ended = self._decodes, 0
-        while decodes.members and decodes.next_end() == decodes.count:
-            running = decodes.ends[0][2]
-            at = bisect_left(decodes.orders, running.order)
-            blocks = decodes.blocks(running)
-            decodes.remove(at)
-            self._end(running, at + ended, blocks)
-            ended += 1
+        ends, count = decodes.ends, decodes.count
+        while ends and ends[0][0] <= count:
+            _, order, running = heappop(ends)
+            if running.order == order:  # it has not been preempted since
+                place = bisect_left(decodes.orders, order)
+                blocks = decodes.blocks(running)
+                decodes.remove(place)
+                self._end(running, place + ended, blocks)
+                ended += 1
         return ended
 
     def _commit_parts(self, parts: Sequence[Part], rank: int) -> int:
         """Count what prompts computed; their tokens come after `rank` others. Returns how many requests ended."""
         ended, gone = 0, []
-        for running, tokens, _, _ in parts:
+        for running, tokens, _ in parts:
             running.advance(tokens)
             left = running.known - running.computed
             if not left:

@@ -34,8 +34,9 @@ class Demand:
 def _refusals(workload: Workload, setup: Setup) -> Iterable[tuple[int, str]]:
     """Asks the scheduler's own admission about those few for which the answer could be no."""
     config = setup.config
-    pool = BlockPool(setup.num_blocks, config.kv.block_size)
-    for index in np.flatnonzero(_doubtful(workload, config, setup)).tolist():
+    doubtful = np.flatnonzero(_doubtful(workload, config, setup)).tolist()
+    pool = BlockPool(setup.num_blocks if doubtful else 0, config.kv.block_size)
+    for index in doubtful:
         prompt, most = int(workload.prompt_tokens[index]), int(workload.max_tokens[index])
         request = Request(index + 1, prompt, most, 0)
         if reason := refusal(request, config.scheduler, pool, setup.max_model_len):

@@ -1,10 +1,10 @@
 """What is simulated: the configuration, the cost of its steps, and how many workers of which size."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.config import Config
 from engine.scheduling import PagedScheduler, make_scheduler
+from engine.scheduling.forecast import Predictor
 from engine.simulate.clock import Delays
 from engine.simulate.cost import Cost, LinearCost
 
@@ -37,9 +37,9 @@ class Setup:
             workers=workers,
         )
 
-    def schedulers(self) -> Sequence[PagedScheduler]:
-        """A fresh scheduler for each worker."""
-        return [make_scheduler(self.config, self.num_blocks, self.max_model_len) for _ in range(self.workers)]
+    def scheduler(self, predictor: Predictor) -> PagedScheduler:
+        """A fresh scheduler for one worker."""
+        return make_scheduler(self.config, self.num_blocks, self.max_model_len, predictor)
 
 
 def _roomy(blocks_each: int, sequences: int, config: Config) -> int:

@@ -2,13 +2,16 @@
 
 import heapq
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from engine.config import Config
-from engine.core import Sampled, Scheduler, StepPlan, StepResult
+from engine.core import Sampled, StepPlan, StepResult
 from engine.ledger import Ledger, NoLedger, RunLedger
 from engine.loop import Loop, Outbox
 from engine.messages import Cancel, Drain, Sampling, Submit, ToWorker
+from engine.scheduling.deadlines import deadline_of
+from engine.scheduling.step_time import StepTimeModel
 from engine.simulate.clock import Delays, HostTime, VirtualClock
 from engine.simulate.cost import Cost, KnownCost, LinearCost
 from engine.simulate.drive import FOREVER, Source, drive
@@ -98,21 +101,22 @@ class VirtualInbox:
 class SteppedWorker:
     """One worker in virtual time, driven from outside. Implements `engine.simulate.drive.Worker`."""
 
-    def __init__(self, number: int, scheduler: Scheduler, setup: Setup, outbox: Outbox, ledger: Ledger) -> None:
+    def __init__(self, number: int, setup: Setup, outbox: Outbox, ledger: Ledger) -> None:
         cost, delays = setup.cost, setup.delays
+        step_time = KnownCost(cost) if isinstance(cost, LinearCost) else StepTimeModel()
         self._clock = VirtualClock()
         self._inbox = VirtualInbox(self._clock)
         self._lengths: dict[int, int] = {}
         self._waiting = False
         self._loop = Loop(
             number,
-            scheduler=HostTime(scheduler, self._clock, delays),
+            scheduler=HostTime(setup.scheduler(step_time), self._clock, delays),
             executor=VirtualExecutor(self._clock, cost, self._lengths),
             clock=self._clock,
             inbox=self._inbox,
             outbox=outbox,
             ledger=ledger,
-            step_time=KnownCost(cost) if isinstance(cost, LinearCost) else None,
+            step_time=step_time,
         )
 
     @property
@@ -200,8 +204,8 @@ def step_through(setup: Setup, source: Source[Arrival], files: VirtualRun | None
     ingress_ns = setup.delays.ingress_ns
     front = VirtualFrontEnd(setup.delays, files.front() if files else None, setup.workers, source.ended)
     fleet = [
-        SteppedWorker(number, scheduler, setup, front, RunLedger(number, files.worker(number)) if files else NoLedger())
-        for number, scheduler in enumerate(setup.schedulers())
+        SteppedWorker(number, setup, front, RunLedger(number, files.worker(number)) if files else NoLedger())
+        for number in range(setup.workers)
     ]
     backlogs = front.backlogs
     last = 0
@@ -209,6 +213,7 @@ def step_through(setup: Setup, source: Source[Arrival], files: VirtualRun | None
     def submit(asked: Arrival) -> None:
         nonlocal last
         t = asked.arrival
+        asked = replace(asked, deadline=deadline_of(asked.deadline, t, setup.config.scheduler))
         chosen = least_queued([backlog.at(t) for backlog in backlogs]) if len(fleet) > 1 else 0
         rid = front.arrive(asked, chosen).rid
         fleet[chosen].push(t + ingress_ns, _submission(rid, asked), asked.output_tokens)
