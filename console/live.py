@@ -150,11 +150,11 @@ class RemoteFeed(Feed):
             case Missed():
                 self._standing = replace(self._standing, missed=self._standing.missed + event.count())
             case Disconnected():
-                self._standing = replace(self._standing, word=f"cut off ({event.why}), trying again")
+                self._standing = replace(self._standing, word="cut off, trying again")
             case Finished():
                 mirror.flush()
                 ends = dict(self._client.position or {})
-                self._standing = replace(self._standing, ends=ends, word="the run has ended, waiting for another")
+                self._standing = replace(self._standing, ends=ends, word="the run has ended")
 
     def _greet(self, event: Connected) -> None:
         """A stream begins or goes on. Another run gets a mirror of its own."""

@@ -86,19 +86,11 @@ class Watch:
     def note(self) -> Line:
         """For the status line: following or held, and what a viewer has to know about the way here."""
         standing = self._standing()
-        line: Line = []
-        if standing.word:
-            line += [(f"{clean(standing.word)}  ", "warn")]
-        if standing.missed:
-            line += [(f"{standing.missed:,} missed  ", "bad bold")]
-        if standing.late_ns > _LATE_NS or standing.behind:
-            line += [(f"{standing.late_ns / 1e9:.1f} s late, {standing.behind:,} behind  ", "warn")]
+        line: Line = [("live", "good bold")]
         if isinstance(self.mode, Held):
-            return [
-                *line,
-                ("held ", "warn bold"),
-                (f"+{self.new:,}  ", "strong"),
-                ("G", "accent"),
-                (" live  ", "muted"),
-            ]
-        return [*line, ("live  ", "good bold")]
+            line = [("held ", "warn bold"), (f"+{self.new:,}", "strong"), ("  G", "accent"), (" live", "muted")]
+        if standing.missed:
+            line += [(f"  {standing.missed:,} missed", "bad bold")]
+        if standing.late_ns > _LATE_NS or standing.behind:
+            line += [(f"  {standing.late_ns / 1e9:.1f} s late, {standing.behind:,} behind", "warn")]
+        return [*line, (f"  {clean(standing.word)}", "warn")] if standing.word else line

@@ -178,8 +178,8 @@ class RunScreen(Screen[None]):
 
     def _status(self, width: int, _height: int) -> list[Line]:
         watch = self.tailtrace.watch_live
-        live = watch.note() if watch is not None else []
-        return [status_line(self.book.health, [*live, *self.note()], width)]
+        live = watch.note() if watch is not None else None
+        return [status_line(self.book.health, self.note(), width, live)]
 
     def _keys(self, width: int, _height: int) -> list[Line]:
         return [key_bar(footer_keys(*self.scopes()), width)]

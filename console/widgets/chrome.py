@@ -20,12 +20,12 @@ def top_bar(active: str, run: str, place: int, runs: int, *, width: int) -> Line
     return spread(left, [(clean(run), "text"), (count + " ", "muted")], width)
 
 
-def status_line(health: Health | None, note: Line, width: int) -> Line:
-    """The recorder's account at the left, the screen's own note at the right."""
+def status_line(health: Health | None, note: Line, width: int, live: Line | None = None) -> Line:
+    """How a watched run is watched and the recorder's account at the left, the screen's own note at the right."""
     if health is None:
         return spread([(" reading the run …", "muted")], note, width)
     glyph, style = _STATES.get(health.state, ("?", "muted"))
-    left: Line = [(f" {glyph} {health.state}", style)]
+    left: Line = [(f" {glyph} {health.state}", style), *([("  ", "text"), *live] if live else [])]
     if health.damages:
         file, what = health.damages[0]
         more = f" (+{len(health.damages) - 1} more)" if len(health.damages) > 1 else ""
@@ -40,7 +40,7 @@ def status_line(health: Health | None, note: Line, width: int) -> Line:
             left += [("  ", "text"), (f"durable to {duration(health.durable)}", "muted")]
     else:
         left += [("  no account of a recorder", "faint")]
-    if health.state == "recording":
+    if health.state == "recording" and not live:
         left += [("  R reloads", "accent")]
     room = width - width_of(note) - 2
     return [*pad(left, room), ("  ", "text"), *note] if room > 20 else pad(left, width)

@@ -62,12 +62,10 @@ class Follower:
 
     async def _poll(self, hub: Hub) -> None:
         now = time.monotonic_ns()
-        beat = now >= self._next_beat
-        if beat:
-            self._history.discover()
+        self._history.discover()
         ends = self._history.ends(hub.ends)
         await self._bring(hub, {ring: min(end, hub.ends.get(ring, 0) + _MOST_A_POLL) for ring, end in ends.items()})
-        if beat:
+        if now >= self._next_beat:
             hub.say(Beat(t=now, ends=dict(hub.ends), drops=self._history.drops()))
             self._next_beat = now + _BEAT_NS
 

@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recorder.producer import PartProducer
+from recorder.producer import PartProducer, Producer
 from recorder.run import ClockAnchor, RunInfo, create_run, finish
 from recorder.words import EventKind, Phase, Reason, Role, Source, Status, StepKind
 
@@ -45,7 +45,7 @@ def workload(count: int = 24, seed: int = 7) -> list[Job]:
 class Sim:
     """Serves jobs pass by pass and writes the ledger. `immediate` serves one request at a time."""
 
-    def __init__(self, out: PartProducer, jobs: list[Job], immediate: bool = False) -> None:
+    def __init__(self, out: Producer, jobs: list[Job], immediate: bool = False) -> None:
         self.out, self.immediate = out, immediate
         self.coming, self.waiting, self.running = deque(jobs), deque[Job](), list[Job]()
         self.now, self.step = 0, 0
@@ -143,7 +143,7 @@ class Sim:
         self.out.row("events", t=t, worker=0, step=self.step, rid=job.rid, kind=kind, reason=Reason.NONE)
 
 
-def write_request(out: PartProducer, job: Job, status: Status = Status.OK, **more: object) -> None:
+def write_request(out: Producer, job: Job, status: Status = Status.OK, **more: object) -> None:
     """The final row of a request, and its spans."""
     s = job.stamps
     columns: dict[str, object] = {"admitted": job.arrival + MS // 10 if s else None} | s | more
