@@ -85,7 +85,8 @@ class Table:
 
     def at(self, version: int) -> "Table":
         """The table as a schema version had it."""
-        return replace(self, columns=tuple(column for column in self.columns if column.since <= version))
+        columns = tuple(column for column in self.columns if column.since <= version)
+        return self if columns == self.columns else replace(self, columns=columns)
 
     @cached_property
     def packer(self) -> struct.Struct:
