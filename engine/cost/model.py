@@ -1,0 +1,80 @@
+"""A fitted cost model: coefficients in whole ps, the time beside the device, its source and its held-out error."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import msgspec
+import numpy as np
+
+from engine.core import StepPlan
+from engine.cost.solve import Array
+from engine.simulate.clock import Delays
+from engine.simulate.cost import Cost, LinearCost
+from recorder.errors import UserError
+from recorder.words import Role
+
+COEFFICIENTS: Final = ("step", "decode", "decode_kv", "prefill", "prefill_pair")
+"""The fields of a `LinearCost`, in the order of the columns that fits work on."""
+PS_PER_NS: Final = 1000
+
+
+class CostError(UserError):
+    """A recording from which no cost can be learnt: says what it lacks."""
+
+
+@dataclass(frozen=True)
+class TwoRegimes:
+    """Steps of decodes alone cost `decode`, steps that also compute prompts `mixed`: devices run them differently."""
+
+    decode: LinearCost
+    mixed: LinearCost
+
+    def __call__(self, plan: StepPlan) -> int:
+        """In ns, rounded down."""
+        alone = all(part.role is Role.DECODE for part in plan.slices)
+        return (self.decode if alone else self.mixed)(plan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostFit:
+    """What a step takes, and the time beside it. `decode` and `mixed` are equal where one regime does."""
+
+    source: Literal["steps", "stamps", "configuration"]
+    decode: LinearCost
+    mixed: LinearCost
+    delays: Delays
+    trained_on: int = 0
+    """Steps or requests that it was learnt from."""
+    device_share: float | None = None
+    """Part of the execution in which the device was busy; the rest is the host's. None: not recorded."""
+    held_out: Mapping[str, float] = field(default_factory=dict)
+    """Relative errors on what a first fit had not seen."""
+
+    @property
+    def cost(self) -> Cost:
+        """The cost of a plan in ns."""
+        return self.decode if self.decode == self.mixed else TwoRegimes(self.decode, self.mixed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `run.json`."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "CostFit":
+        """What `to_dict` gave. CostError for anything else."""
+        try:
+            return msgspec.convert(plain, cls)
+        except msgspec.ValidationError as error:
+            raise CostError(f"the cost model stored in the run can't be read: {error}") from error
+
+
+def linear(coefficients: Sequence[float] | Array) -> LinearCost:
+    """From ns (in the order of `COEFFICIENTS`) to whole ps."""
+    return LinearCost(*(max(round(float(value) * PS_PER_NS), 0) for value in coefficients))
+
+
+def coefficients(cost: LinearCost) -> Array:
+    """The reverse of `linear`, shape (5,), in ns."""
+    return np.array([getattr(cost, name) / PS_PER_NS for name in COEFFICIENTS])

@@ -1,0 +1,175 @@
+"""A cost model from a run's own steps: execution by what was computed, host time between steps by its mean."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from engine.cost.model import CostError, CostFit, linear
+from engine.cost.solve import Array, robust
+from engine.simulate.clock import Delays
+from engine.simulate.cost import LinearCost
+from recorder.tables import RunTables
+from recorder.words import Role
+
+_ENOUGH: Final = 20
+"""Steps below which no model is learnt from them."""
+_PER_COEFFICIENT: Final = 4
+"""Steps a coefficient needs before a regime of its own is considered."""
+_BETTER: Final = 0.9
+"""Two regimes must bring the held-out error of one below this part of it: the simpler model is also the faster."""
+_DECODES: Final = (0, 1, 2)
+"""Columns that mean something in a step without prompts."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Executed steps of a run in order of time. `columns` (n, 5) as `model.COEFFICIENTS`; times in ns, shape (n,)."""
+
+    columns: Array
+    execution: Array
+    plan: Array
+    commit: Array
+    device: Array
+    ended: Array
+    """When each pass was over, on the run's clock."""
+
+    def __len__(self) -> int:
+        return len(self.execution)
+
+    @property
+    def mixed(self) -> "np.typing.NDArray[np.bool_]":
+        """Which computed prompts."""
+        found: np.typing.NDArray[np.bool_] = self.columns[:, 3] > 0
+        return found
+
+    def part(self, chosen: "slice | np.typing.NDArray[np.bool_]") -> "Steps":
+        """Some of them."""
+        return Steps(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+
+def read_steps(tables: RunTables) -> Steps:
+    """The steps of a run that executed something; idle passes and those without stamps are left out."""
+    steps, slices = tables.table("steps"), tables.table("slices")
+    stamps = {name: _floats(steps, name) for name in ("t_sched", "t_exec", "t_done", "t_end", "device_ns")}
+    columns = _columns(steps, slices)
+    execution = stamps["t_done"] - stamps["t_exec"]
+    kept = (columns[:, 1] + columns[:, 3] > 0) & (execution > 0)
+    every = Steps(
+        columns=columns,
+        execution=execution,
+        plan=stamps["t_exec"] - stamps["t_sched"],
+        commit=stamps["t_end"] - stamps["t_done"],
+        device=stamps["device_ns"],
+        ended=stamps["t_end"],
+    )
+    return every.part(kept)
+
+
+def fit_steps(steps: Steps, delays: Delays) -> CostFit:
+    """Learn from all steps; the held-out error is that of a fit on the first half, asked about the second.
+
+    `delays` has the ways in and out; the host time of a pass comes from the steps. CostError for too few steps.
+    """
+    if len(steps) < _ENOUGH:
+        raise CostError(f"{len(steps)} executed steps are too few to learn from: record at least {_ENOUGH}")
+    half = len(steps) // 2
+    first, second = steps.part(slice(None, half)), steps.part(slice(half, None))
+    one = _errors(second, *_one_regime(first))
+    two = _errors(second, *_two_regimes(first)) if _can_be_two(first) else None
+    is_two = two is not None and two["step_p50"] < _BETTER * one["step_p50"]
+    decode, mixed = (_two_regimes if is_two else _one_regime)(steps)
+    known = steps.device > 0
+    return CostFit(
+        source="steps",
+        decode=decode,
+        mixed=mixed,
+        delays=replace(delays, plan_ns=round(steps.plan.mean()), commit_ns=round(steps.commit.mean())),
+        trained_on=len(steps),
+        device_share=float(steps.device[known].sum() / steps.execution[known].sum()) if known.any() else None,
+        held_out=two if is_two and two else one,
+    )
+
+
+def matches(steps: Steps, cost: LinearCost) -> bool:
+    """Whether every step took what `cost` says, to the ns of rounding: then they were simulated by it."""
+    predicted = _predicted(steps, cost, cost)
+    return bool((np.abs(predicted - steps.execution) <= 1).all())
+
+
+def _can_be_two(steps: Steps) -> bool:
+    mixed = int(steps.mixed.sum())
+    return min(mixed / 5, (len(steps) - mixed) / 3) >= _PER_COEFFICIENT
+
+
+def _one_regime(steps: Steps) -> tuple[LinearCost, LinearCost]:
+    cost = linear(robust(steps.columns, steps.execution))
+    return cost, cost
+
+
+def _two_regimes(steps: Steps) -> tuple[LinearCost, LinearCost]:
+    alone, mixed = steps.part(~steps.mixed), steps.part(steps.mixed)
+    decode = np.zeros(5)
+    decode[list(_DECODES)] = robust(alone.columns[:, _DECODES], alone.execution)
+    return linear(decode), linear(robust(mixed.columns, mixed.execution))
+
+
+def _predicted(steps: Steps, decode: LinearCost, mixed: LinearCost) -> Array:
+    """In ns, shape (n,)."""
+    both = [_times(steps.columns, cost) for cost in (decode, mixed)]
+    chosen: Array = np.where(steps.mixed, both[1], both[0])
+    return chosen
+
+
+def _times(columns: Array, cost: LinearCost) -> Array:
+    ps = np.array([cost.step, cost.decode, cost.decode_kv, cost.prefill, cost.prefill_pair], np.float64)
+    times: Array = columns @ ps / 1000
+    return times
+
+
+def _errors(steps: Steps, decode: LinearCost, mixed: LinearCost) -> dict[str, float]:
+    predicted = _predicted(steps, decode, mixed)
+    relative = np.abs(predicted / steps.execution - 1)
+    return {
+        "steps": float(len(steps)),
+        "total": float(predicted.sum() / steps.execution.sum() - 1),
+        "step_p50": float(np.median(relative)),
+        "step_p95": float(np.quantile(relative, 0.95)),
+    }
+
+
+def _columns(steps: pa.Table, slices: pa.Table) -> Array:
+    """Shape (n, 5): what each step computed, in the order of `steps`."""
+    keys, place = _places(steps, slices)
+    size = steps.num_rows
+    tokens, before = _floats(slices, "tokens")[keys], _floats(slices, "computed_before")[keys]
+    role = np.array(slices["role"].cast(pa.string()).to_pylist(), dtype=object)[keys]
+    decode = role == Role.DECODE.value
+    pairs = tokens * before + tokens * (tokens - 1) / 2
+    return np.column_stack(
+        [
+            np.ones(size),
+            np.bincount(place[decode], minlength=size),
+            np.bincount(place[decode], before[decode], size),
+            np.bincount(place[~decode], tokens[~decode], size),
+            np.bincount(place[~decode], pairs[~decode], size),
+        ]
+    )
+
+
+def _places(steps: pa.Table, slices: pa.Table) -> "tuple[np.typing.NDArray[np.intp], np.typing.NDArray[np.intp]]":
+    """Which slices have a step, and where each of those steps stands in `steps`."""
+    where = {key: place for place, key in enumerate(_keys(steps))}
+    found = [(at, where[key]) for at, key in enumerate(_keys(slices)) if key in where]
+    both = np.array(found, np.intp).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
+
+
+def _keys(table: pa.Table) -> list[tuple[int, int]]:
+    return list(zip(table["worker"].to_pylist(), table["step"].to_pylist(), strict=True))
+
+
+def _floats(table: pa.Table, name: str) -> Array:
+    values: Array = table[name].fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+    return values
