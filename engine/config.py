@@ -29,7 +29,8 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What all sections share: immutable, no unknown keys."""
 
 
-Policy = Literal["immediate", "static", "continuous"]
+Policy = Literal["immediate", "static", "continuous", "dynamic"]
+TimeoutAction = Literal["reject", "delay"]
 Ordering = Literal["fcfs", "priority", "spf", "edf", "fair"]
 DType = Literal["auto", "bfloat16", "float32"]
 
@@ -39,7 +40,10 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
 
     policy: Annotated[
         Policy,
-        _key("When waiting requests start: one at a time, a whole batch at a time, or at every step."),
+        _key(
+            "When waiting requests start: one at a time, a whole batch at a time, at every step, or (dynamic) a batch"
+            " that is full, of a preferred size, has waited enough, or has a deadline in danger."
+        ),
     ] = "continuous"
     order: Annotated[
         Ordering,
@@ -80,12 +84,32 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
         _key("Most prompt tokens one request computes in a step; 0 sets no limit of its own.", "tokens", 0, 1_048_576),
     ] = 0
     max_batch_size: Annotated[
-        int, _key("Static policy: requests in a full batch; 0 takes max_num_seqs.", "requests", 0, 4096)
+        int, _key("Policies static, dynamic: requests in a full batch; 0 takes max_num_seqs.", "requests", 0, 4096)
     ] = 0
+    preferred_batch_size: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=1, le=4096)], ...],
+        _key("Policy dynamic: sizes at which a batch leaves without waiting for more."),
+    ] = ()
     max_queue_delay_ms: Annotated[
         float,
-        _key("Static policy: longest wait of the oldest request for its batch to fill.", "ms", 0, 3_600_000),
+        _key("Policies static, dynamic: longest wait of the oldest request for its batch.", "ms", 0, 3_600_000),
     ] = 50.0
+    max_queue_delay_microseconds: Annotated[
+        int, _key("The same by Triton's name; counts where it is not -1.", "us", -1, 3_600_000_000)
+    ] = -1
+    adaptive_wait: Annotated[
+        bool,
+        _key(
+            "Policy dynamic: wait only as long as the batch should take to fill, and not at all if it would not; where"
+            " no request has a deadline, the longest wait stays."
+        ),
+    ] = False
+    default_timeout_microseconds: Annotated[
+        int, _key("Deadline from its arrival for a request that brings none; 0: none.", "us", 0, 86_400_000_000)
+    ] = 0
+    timeout_action: Annotated[
+        TimeoutAction, _key("What becomes of a request whose deadline passes in the queue: it ends, or goes last.")
+    ] = "reject"
 
     @property
     def ageing_ns(self) -> int:
@@ -99,7 +123,9 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
 
     @property
     def max_queue_delay_ns(self) -> int:
-        """`max_queue_delay_ms` in ns."""
+        """The longest wait for a batch in ns."""
+        if self.max_queue_delay_microseconds >= 0:
+            return self.max_queue_delay_microseconds * 1000
         return round(self.max_queue_delay_ms * 1e6)
 
 
@@ -335,7 +361,9 @@ def _allowed(base: object, meta: msgspec.Meta) -> str:
     if base is bool:
         return "true or false"
     if get_origin(base) is tuple:
-        return f"a list, each {_allowed(get_args(base)[0], meta)}"
+        (item, *_) = get_args(base)
+        each, limits = get_args(item) if get_origin(item) is Annotated else (item, meta)
+        return f"a list, each {_allowed(each, limits)}"
     if base is str:
         return "a text"
     noun = "a whole number" if base is int else "a number"

@@ -5,10 +5,13 @@ Nothing here has a clock, I/O or torch. Times are integer ns of one monotonic cl
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from engine.messages import Sampling
 from recorder.words import EventKind, Phase, Reason, Role
+
+EXPIRED: Final = "expired"
+"""Why an attempt ends whose deadline passes before it has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +152,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How an attempt left its worker: `reason` is `stop` or `length` (OpenAI's words), or `cancelled`.
+    """How an attempt left its worker: `reason` is `stop` or `length` (OpenAI's words), `cancelled`, or `expired`.
 
-    The spans tile [queued, last token) in order; those of a cancelled attempt tile [queued, cancellation).
+    The spans tile [queued, last token) in order; those of a cancelled or expired attempt tile [queued, that instant).
     """
 
     reason: str
@@ -172,7 +175,7 @@ class Commit:
 class Scheduler(Protocol):
     """Decides, and nothing else. Every method is deterministic in its arguments and the calls before it.
 
-    A pass is one `plan` and the `commit` of it; `add` and `cancel` come between passes.
+    A pass is one `plan` and the `commit` of it; `add`, `cancel` and `expire` come between passes.
     """
 
     def add(self, request: Request, now: int) -> Admission:
@@ -181,6 +184,10 @@ class Scheduler(Protocol):
 
     def cancel(self, rid: int, now: int) -> Commit:
         """Free all that the request holds and end it as `cancelled`; an unknown rid is nothing to do."""
+        ...
+
+    def expire(self, now: int) -> Commit:
+        """Deal with those in the queue whose deadline has passed; before each `plan` (SPEC A6)."""
         ...
 
     def plan(self, now: int) -> StepPlan:

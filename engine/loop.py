@@ -124,6 +124,7 @@ class Loop:
         """Begin a pass: take in and plan. True if there is nothing to do until a message or `wake_at` comes."""
         news = _News()
         self._take_in(news)
+        news.add(self._scheduler.expire(self._t_sched))
         plan = self._scheduler.plan(self._t_sched)
         prediction = self._step_time.predict(plan) if plan.slices else _UNKNOWN
         self._pass = _Pass(news, plan, prediction, self._clock.now())

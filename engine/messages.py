@@ -55,7 +55,8 @@ class Ready(msgspec.Struct, tag="ready", frozen=True):
 class Finished(msgspec.Struct, tag="finished", frozen=True):
     """The end of an attempt on its worker, with the stamps that only the worker has.
 
-    `finish_reason` is `stop`, `length`, or `cancelled` (the answer to `Cancel`, if the request had not ended before).
+    `finish_reason` is `stop`, `length`, `cancelled` (the answer to `Cancel`, if the request had not ended before), or
+    `expired` (its deadline passed in the queue).
     """
 
     rid: int
@@ -70,7 +71,7 @@ class Finished(msgspec.Struct, tag="finished", frozen=True):
     recomputed_tokens: int
     device_ns: int
     ended: int
-    """End of its last span on the worker: its last token, or its cancellation."""
+    """End of its last span on the worker: its last token, or the instant it was cancelled or expired."""
 
 
 class Refused(msgspec.Struct, tag="refused", frozen=True):

@@ -98,7 +98,7 @@ class Engine:
         self.recorder = RecorderProcess(self.run, options.tail_host, options.tail_port) if self.run else None
         self._producer = open_producer(self.run, "frontend", TABLES, config.record.ring_mb)
         self.ledger = FrontLedger(self._producer)
-        self.gateway = Gateway(self.ledger, options.source.tokenizer.detokenizer)
+        self.gateway = Gateway(self.ledger, options.source.tokenizer.detokenizer, config.scheduler)
         ours, theirs = socket.socketpair()
         with theirs:
             self.worker = subprocess.Popen(

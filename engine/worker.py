@@ -20,10 +20,10 @@ from engine.config import Config
 from engine.core import Executor, Scheduler
 from engine.ledger import WORKER_TABLES, Ledger, NoLedger, RunLedger
 from engine.link import LinkClosedError, WorkerLink
-from engine.loop import Loop
+from engine.loop import Loop, StepTime
 from engine.messages import Failed, Ready
 from engine.recording import open_producer
-from engine.scheduling import make_scheduler
+from engine.scheduling import StepTimeModel, make_scheduler
 from engine.stalls import WorkerStalls
 from recorder.errors import UserError
 from recorder.producer import Producer
@@ -86,6 +86,7 @@ class Parts:
 
     scheduler: Scheduler
     executor: Executor
+    step_time: StepTime
     ledger: Ledger
     producer: Producer
     stalls: WorkerStalls | None
@@ -119,10 +120,12 @@ def assemble(options: WorkerOptions) -> Parts:
     longest = min(config.engine.max_model_len or model.max_model_len, model.max_model_len)
     producer = open_producer(options.run, f"worker{options.number}", [*WORKER_TABLES, "stalls"], config.record.ring_mb)
     stalls = WorkerStalls(producer, options.number, ([(span.tokens, span.before) for span in step] for step in warmed))
+    step_time = StepTimeModel()
     stalls.note(StallKind.WARMUP, begun, warm, detail="loading")
     return Parts(
-        scheduler=make_scheduler(config, model.num_blocks, longest),
+        scheduler=make_scheduler(config, model.num_blocks, longest, step_time),
         executor=executor,
+        step_time=step_time,
         ledger=RunLedger(options.number, producer, stalls) if options.run else NoLedger(),
         producer=producer,
         stalls=stalls if options.run else None,
@@ -148,6 +151,7 @@ def serve(link: WorkerLink, parts: Parts) -> None:
         inbox=link,
         outbox=link,
         ledger=parts.ledger,
+        step_time=parts.step_time,
     )
     gc.collect()
     gc.freeze()  # the model's objects live as long as the process: a full collection need not walk them

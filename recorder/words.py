@@ -77,6 +77,8 @@ class EventKind(StrEnum):
     REJECTED = "rejected"
     WORKER_READY = "worker_ready"
     WORKER_LOST = "worker_lost"
+    EXPIRED = "expired"
+    DELAYED = "delayed"
 
 
 class Source(StrEnum):

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from engine.scheduling.deadlines import EXPIRED_WORDS
+
 
 class ApiError(Exception):
     """An answer that is no success. `param` names the field of the body that is at fault, where one is."""
@@ -50,6 +52,11 @@ def wrong_key() -> ApiError:
     return ApiError(
         401, "the API key is missing or wrong; send it as: Authorization: Bearer KEY", code="invalid_api_key"
     )
+
+
+def expired() -> ApiError:
+    """504 for a request whose deadline passed before it was started: nobody waits for its answer any more."""
+    return ApiError(504, EXPIRED_WORDS, code="deadline_exceeded")
 
 
 def unavailable(message: str) -> ApiError:

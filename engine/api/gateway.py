@@ -3,12 +3,16 @@
 import itertools
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from engine.api.attempt import Attempt, Detokenizer, Submission, Verdict
-from engine.api.errors import ApiError, context_exceeded, unavailable, worker_lost
+from engine.api.errors import ApiError, context_exceeded, expired, unavailable, worker_lost
 from engine.api.ledger import FrontLedger, State
+from engine.config import SchedulerConfig
+from engine.core import EXPIRED
 from engine.messages import Cancel, Failed, FromWorker, Ready, StepOutput, Submit, ToWorker
+from engine.scheduling.deadlines import deadline_of
 from recorder.words import EventKind, Status
 
 
@@ -23,12 +27,13 @@ class Link(Protocol):
 class Gateway:
     """Holds every attempt that is in the worker's hands. Lives in the event loop; nothing here waits."""
 
-    def __init__(self, ledger: FrontLedger, detokenizer: Callable[[], Detokenizer]) -> None:
+    def __init__(self, ledger: FrontLedger, detokenizer: Callable[[], Detokenizer], config: SchedulerConfig) -> None:
         self.ready: Ready | None = None
         self.failure = ""
         """Why the worker can't go on, in its own words."""
         self.closed_because = "the model is still loading; try again when /health answers 200"
         """Why requests are not taken; empty while they are."""
+        self._config = config
         self._ledger = ledger
         self._detokenizer = detokenizer
         self._link: Link | None = None
@@ -50,7 +55,8 @@ class Gateway:
     def submit(self, submission: Submission) -> Attempt:
         """Hand a request to the worker. Raises ApiError 503 when closed, 400 when it can never fit."""
         self.check_open()
-        attempt = Attempt(next(self._rids), submission, self._detokenizer())
+        deadline = deadline_of(submission.deadline, submission.arrival, self._config)
+        attempt = Attempt(next(self._rids), replace(submission, deadline=deadline), self._detokenizer())
         self._check_length(attempt)
         self._live[attempt.rid] = attempt
         self._ledger.arrived(attempt, self._state)
@@ -113,6 +119,8 @@ class Gateway:
         for finished in output.finished:
             attempt = self._live.pop(finished.rid)
             attempt.finish(finished, delivery)
+            if finished.finish_reason == EXPIRED:
+                attempt.fail(expired(), Status.EXPIRED)
             self._close_if_settled(attempt)
         delivery.dispatched()
         self._state.take(output)

@@ -5,6 +5,8 @@ from itertools import islice
 
 from engine.core import Head
 from engine.scheduling.blocks import BlockPool
+from engine.scheduling.deadlines import Deadlines
+from engine.scheduling.forecast import Forecast
 from engine.scheduling.order import Order
 from engine.scheduling.rules import Queue, StartRule
 from engine.scheduling.sequence import Sequence
@@ -14,9 +16,13 @@ from recorder.words import Phase, Reason
 class WaitingLine:
     """The queue of one worker. `tokens` is what all in it have to compute before their next output token."""
 
-    def __init__(self, rule: StartRule, order: Order, pool: BlockPool, watermark: int) -> None:
+    def __init__(self, rule: StartRule, order: Order, forecast: Forecast, pool: BlockPool, watermark: int) -> None:
         self._rule = rule
         self._new = order
+        self._forecast = forecast
+        self._deadlines = Deadlines()
+        self._gap_ns = 0
+        self._last_arrival: int | None = None
         self._pool = pool
         self._watermark = watermark
         self._batch: deque[Sequence] = deque()
@@ -39,6 +45,8 @@ class WaitingLine:
     def join(self, sequence: Sequence) -> None:
         """A new request takes its place in the order."""
         self._new.join(sequence)
+        self._deadlines.join(sequence)
+        self._note_gap(sequence.request.arrival)
         self.tokens += sequence.remaining
 
     def join_again(self, sequence: Sequence) -> None:
@@ -52,6 +60,7 @@ class WaitingLine:
         if sequence.progress.preemptions:
             self._preempted.remove(sequence)
             return
+        self._deadlines.leave(sequence)
         if sequence in self._new:
             self._new.leave(sequence)
         else:
@@ -79,10 +88,34 @@ class WaitingLine:
         """
         if self._preempted or self._batch:
             return Reason.NONE, None
-        verdict = self._rule(Queue(now, len(self._new), self._new.oldest.request.arrival, running, self._fitting))
+        verdict = self._rule(self._queue(now, running))
         for _ in range(verdict.start):
             self._let_in(verdict.reason)
-        return (Reason.NONE, None) if verdict.start or verdict.open else (verdict.reason, verdict.wake_at)
+        if verdict.start or verdict.open:
+            return Reason.NONE, None
+        wakes = [t for t in (verdict.wake_at, self._deadlines.earliest) if t is not None]
+        return verdict.reason, min(wakes, default=None)
+
+    def _queue(self, now: int, running: int) -> Queue:
+        return Queue(
+            now,
+            len(self._new),
+            self._new.oldest.request.arrival,
+            running,
+            self._fitting,
+            self._start_by,
+            bool(self._deadlines),
+            self._gap_ns,
+        )
+
+    def passed(self, now: int) -> list[Sequence]:
+        """Those never started whose deadline has passed; each is told once."""
+        return self._deadlines.passed(now)
+
+    def delay(self, sequence: Sequence) -> None:
+        """Its deadline has passed: it waits on, behind all others. One that is let in already keeps its place."""
+        if sequence in self._new:
+            self._new.delay(sequence)
 
     def _let_in(self, reason: Reason) -> None:
         """The front of the order starts next; `reason` is why a batch leaves now."""
@@ -104,6 +137,19 @@ class WaitingLine:
             since = max(sequence.progress.queued, self._timer_since)
             sequence.progress.batch_wait_from = since
             sequence.phases.enter(Phase.BATCH_WAIT, since)
+
+    def _note_gap(self, arrival: int) -> None:
+        if self._last_arrival is not None:
+            gap = max(arrival - self._last_arrival, 0)
+            self._gap_ns = (7 * self._gap_ns + gap) // 8 if self._gap_ns else gap
+        self._last_arrival = arrival
+
+    def _start_by(self, size: int) -> int | None:
+        earliest = self._deadlines.earliest
+        if earliest is None:
+            return None
+        takes = self._forecast.batch_ns(list(islice(self._new.in_order(), size)))
+        return None if takes is None else earliest - takes
 
     def _fitting(self, limit: int) -> int:
         """How many of the `limit` that start next fit the free blocks together."""

@@ -98,6 +98,10 @@ class Order:
     def served(self, sequence: Sequence, output_tokens: int) -> None:
         """A started one was given output tokens."""
 
+    def delay(self, sequence: Sequence) -> None:
+        """Its deadline has passed: it goes behind all that wait now."""
+        self._by_age.move_to_end(sequence.rid)
+
     def __contains__(self, sequence: Sequence) -> bool:
         return sequence.rid in self._by_age
 
@@ -128,6 +132,13 @@ class KeyOrder(Order):
         """It waits no more."""
         super().leave(sequence)
         del self._sorted[bisect_left(self._sorted, self._places.pop(sequence.rid))]
+
+    def delay(self, sequence: Sequence) -> None:
+        """Its key counts no more; what is given to the oldest still is."""
+        place = self._places[sequence.rid]
+        del self._sorted[bisect_left(self._sorted, place)]
+        last = self._places[sequence.rid] = (_NEVER, place[1], sequence.rid)
+        insort(self._sorted, last)
 
     def start(self) -> Sequence:
         """Take the front out, to start it; this is one more start."""
@@ -186,6 +197,11 @@ class FairOrder(Order):
         if not self._lanes[tenant]:
             del self._lanes[tenant]
             self._last_left = self._counters[tenant]
+
+    def delay(self, sequence: Sequence) -> None:
+        """It goes to the end of its lane."""
+        super().delay(sequence)
+        self._lanes[sequence.request.tenant].move_to_end(sequence.rid)
 
     def start(self) -> Sequence:
         """Take the front out; its prompt counts at once."""

@@ -9,8 +9,9 @@ starts, and a pass that preempted starts nobody.
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from engine.config import Config, SchedulerConfig
+from engine.config import Config
 from engine.core import (
+    EXPIRED,
     Admission,
     Commit,
     End,
@@ -26,19 +27,27 @@ from engine.core import (
 )
 from engine.scheduling.admission import refusal
 from engine.scheduling.blocks import BlockPool
+from engine.scheduling.forecast import Forecast, Predictor
 from engine.scheduling.line import WaitingLine
 from engine.scheduling.order import make_order
 from engine.scheduling.rules import start_rule
 from engine.scheduling.sequence import Sequence
+from engine.scheduling.step_time import StepTimeModel
 from recorder.words import EventKind, Phase, Reason, Role
 
 
-def make_scheduler(config: Config, num_blocks: int, max_model_len: int) -> "PagedScheduler":
-    """The scheduler that `config` asks for, over a pool of `num_blocks` KV blocks."""
+def make_scheduler(
+    config: Config, num_blocks: int, max_model_len: int, predictor: Predictor | None = None
+) -> "PagedScheduler":
+    """The scheduler that `config` asks for, over a pool of `num_blocks` KV blocks.
+
+    What it knows of the future it has from `predictor`, which the loop keeps informed; without one it knows nothing.
+    """
+    forecast = Forecast(predictor or StepTimeModel(), config.scheduler.max_num_batched_tokens)
     pool = BlockPool(num_blocks, config.kv.block_size)
     watermark = config.kv.watermark_blocks(num_blocks)
-    line = WaitingLine(start_rule(config.scheduler), make_order(config.scheduler), pool, watermark)
-    return PagedScheduler(config.scheduler, line, pool, watermark, max_model_len)
+    line = WaitingLine(start_rule(config.scheduler), make_order(config.scheduler), forecast, pool, watermark)
+    return PagedScheduler(config, line, forecast, pool, max_model_len)
 
 
 @dataclass(slots=True)
@@ -58,15 +67,16 @@ class PagedScheduler:
 
     def __init__(
         self,
-        config: SchedulerConfig,
+        config: Config,
         line: WaitingLine,
+        forecast: Forecast,
         pool: BlockPool,
-        watermark_blocks: int,
         max_model_len: int,
     ) -> None:
-        self._config = config
+        self._config = config.scheduler
         self._pool = pool
-        self._watermark = watermark_blocks
+        self._forecast = forecast
+        self._watermark = config.kv.watermark_blocks(pool.total)
         self._max_model_len = max_model_len
         self._sequences: dict[int, Sequence] = {}
         self._line = line
@@ -98,6 +108,19 @@ class PagedScheduler:
         event = Event(now, rid, EventKind.CANCELLED, freed_blocks=freed)
         return Commit((event,), (), {rid: self._end(sequence, "cancelled", now)})
 
+    def expire(self, now: int) -> Commit:
+        """End, or put behind all others, those never started whose deadline has passed (SPEC A6)."""
+        passed = self._line.passed(now)
+        if self._config.timeout_action == "delay":
+            for sequence in passed:
+                self._line.delay(sequence)
+            return Commit(tuple(Event(now, sequence.rid, EventKind.DELAYED) for sequence in passed))
+        for sequence in passed:
+            self._line.leave(sequence)
+            self._drop(sequence)
+        events = tuple(Event(now, sequence.rid, EventKind.EXPIRED) for sequence in passed)
+        return Commit(events, (), {sequence.rid: self._end(sequence, EXPIRED, now) for sequence in passed})
+
     def occupancy(self) -> Occupancy:
         """How full the worker is now."""
         waiting, running = len(self._line), len(self._running)
@@ -108,6 +131,7 @@ class PagedScheduler:
     def plan(self, now: int) -> StepPlan:
         """Decide the pass that began at `now`."""
         self._step += 1
+        self._forecast.begin(now)
         draft = _Draft(now, self._config.max_num_batched_tokens)
         decodes = [sequence for sequence in self._running if sequence.role is Role.DECODE]
         prompts = [sequence for sequence in self._running if sequence.role is not Role.DECODE]
@@ -234,6 +258,8 @@ class PagedScheduler:
     def commit(self, plan: StepPlan, result: StepResult, t_exec: int, t_done: int) -> Commit:
         """Take in what the execution of `plan` gave. A slice that should have sampled and did not: ValueError."""
         events = [self._take_effect(event, plan.step, t_exec) for event in plan.events]
+        if plan.slices:
+            self._forecast.executed(t_done - t_exec)
         self._advance(plan, result.device_ns)
         expected = [slice_.rid for slice_ in plan.slices if slice_.samples]
         if sorted(expected) != sorted(sampled.rid for sampled in result.sampled):

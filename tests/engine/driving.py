@@ -74,6 +74,7 @@ class Driver:
 
     def tick(self) -> StepPlan:
         """One pass, checked. An idle pass lasts until its `wake_at`, or as long as any other."""
+        self._take(self.scheduler.expire(self.now))
         plan = self.scheduler.plan(self.now)
         self.plans.append(plan)
         self._check(plan)
@@ -174,7 +175,7 @@ class Driver:
         if plan.head:
             assert plan.head.reason is not Reason.NONE
             expected = [a for a in waiting if a.started] or waiting
-            if self.config.scheduler.order == "fcfs":
+            if self.config.scheduler.order == "fcfs" and self.config.scheduler.timeout_action == "reject":
                 assert plan.head.rid == min(a.request.rid for a in expected)
             assert plan.head.rid in [a.request.rid for a in expected]
         assert plan.slices or not waiting or plan.wake_at is not None, "someone waits, and nothing would happen"

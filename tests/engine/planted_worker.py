@@ -50,6 +50,9 @@ class LateScheduler:
     def cancel(self, rid: int, now: int) -> Commit:
         return self._inner.cancel(rid, now)
 
+    def expire(self, now: int) -> Commit:
+        return self._inner.expire(now)
+
     def occupancy(self) -> Occupancy:
         return self._inner.occupancy()
 

@@ -7,7 +7,7 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.config import Config, KvConfig, Ordering, SchedulerConfig
+from engine.config import Config, KvConfig, Ordering, SchedulerConfig, TimeoutAction
 from recorder.words import EventKind, Phase, Role
 from tests.engine.driving import Driver
 
@@ -31,10 +31,13 @@ def worlds(draw: st.DrawFn) -> tuple[Config, int]:
     """A configuration, and a number of blocks that holds one or a few of the requests offered."""
     seqs = draw(st.sampled_from([1, 2, 4, 6, 6]))
     scheduler = SchedulerConfig(
-        policy=draw(st.sampled_from(["immediate", "static", "continuous", "continuous"])),
+        policy=draw(st.sampled_from(["immediate", "static", "dynamic", "continuous", "continuous"])),
         order=draw(st.sampled_from(get_args(Ordering))),
         ageing_ms=draw(st.sampled_from([0.0, 0.0005, 1.0])),
         min_share=draw(st.sampled_from([0.1, 0.5, 1.0])),
+        preferred_batch_size=tuple(draw(st.lists(st.integers(1, 8), max_size=2))),
+        adaptive_wait=draw(st.booleans()),
+        timeout_action=draw(st.sampled_from(get_args(TimeoutAction))),
         max_num_seqs=seqs,
         max_num_batched_tokens=draw(st.sampled_from([seqs, 20, 60])),
         enable_chunked_prefill=draw(st.sampled_from([True, True, False])),
@@ -58,11 +61,14 @@ offers = st.lists(
         leaves=st.one_of(st.none(), st.none(), st.none(), st.integers(0, 30)),
         priority=st.integers(0, 3),
         tenant=st.sampled_from(["ada", "bob", "cy"]),
-        deadline=st.one_of(st.none(), st.integers(0, 100)),
+        deadline=st.one_of(st.none(), st.none(), st.integers(0, 4_000)),
     ),
     min_size=3,
     max_size=12,
 )
+
+
+GONE = ("cancelled", "expired")
 
 
 def play(world: tuple[Config, int], script: list[Offer]) -> Driver:
@@ -106,6 +112,10 @@ def test_requests_tokens_blocks_and_device_time_are_conserved(world: tuple[Confi
         offer = script[rid - 1]
         if end.reason == "cancelled":
             assert offer.leaves is not None
+        elif end.reason == "expired":
+            assert end.progress.first_scheduled is None
+            assert offer.deadline is not None
+            assert world[0].scheduler.timeout_action == "reject"
         else:
             assert end.progress.output_tokens == min(offer.length, offer.max_tokens)
             assert end.reason == ("stop" if offer.length < offer.max_tokens else "length")
@@ -116,7 +126,7 @@ def test_requests_tokens_blocks_and_device_time_are_conserved(world: tuple[Confi
 @settings(max_examples=200, deadline=None)
 @given(worlds(), offers)
 def test_first_come_first_started(world: tuple[Config, int], script: list[Offer]) -> None:
-    if world[0].scheduler.order == "fcfs":
+    if world[0].scheduler.order == "fcfs" and world[0].scheduler.timeout_action == "reject":
         started = play(world, script).happened(EventKind.SCHEDULED)
         assert started == sorted(started)
 
@@ -141,7 +151,7 @@ def test_recompute_is_what_preemption_cost(world: tuple[Config, int], script: li
         lost = sum(event.lost_tokens for event in driver.events if event.rid == rid)
         assert end.progress.preemptions == preempted.count(rid)
         assert end.progress.recomputed_tokens <= lost
-        if end.reason != "cancelled":
+        if end.reason not in GONE:
             assert end.progress.recomputed_tokens == lost, "all of it was needed again"
 
 
@@ -155,7 +165,7 @@ def test_phases_tile_from_queued_to_the_end(world: tuple[Config, int], script: l
         assert all(first <= last if first is not None and last is not None else first is last for first, last in steps)
         if spans:
             assert spans[0].start == progress.queued
-        if end.reason != "cancelled":
+        if end.reason not in GONE:
             assert spans[-1].end == progress.last_token
             assert next(s.start for s in spans if s.phase is Phase.PREFILL) == progress.first_scheduled
             assert sum(s.phase is Phase.PREEMPTED for s in spans) == progress.preemptions
@@ -178,5 +188,5 @@ def test_immediate_and_static_start_only_when_nothing_is_unfinished(
             batch = batch + 1 if unfinished else 1
             unfinished.add(event.rid)
             assert batch <= most
-        elif event.kind in (EventKind.FINISHED, EventKind.CANCELLED):
+        elif event.kind in {EventKind.FINISHED, EventKind.CANCELLED, EventKind.EXPIRED}:
             unfinished.discard(event.rid)

@@ -133,3 +133,13 @@ def test_terms_reach_the_record_and_nonsense_is_refused(server: Served) -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(refused)
     assert (caught.value.code, json.loads(caught.value.read())["error"]["param"]) == (400, "X-Deadline-Ms")
+
+
+def test_who_is_overdue_in_the_queue_is_told_so(server: Served) -> None:
+    """SPEC A6: its deadline is its arrival, so the first pass that sees it ends it."""
+    answer = raw_http.read_all(raw_http.post(server.address, {**SHORT, "deadline_ms": 0}, "overdue"))
+    assert b"HTTP/1.1 504" in answer
+    assert b"deadline_exceeded" in answer
+    row = server.await_status("overdue", ["expired"])
+    assert (row["http_status"], row["first_scheduled"]) == (504, None)
+    assert _has_event(server, int(str(row["rid"])), "expired")
