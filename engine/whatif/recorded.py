@@ -89,8 +89,8 @@ def recorded_config(info: RunInfo, changes: Mapping[str, Mapping[str, object]] |
 def _rows(tables: RunTables) -> list[dict[str, Any]]:
     requests = tables.table("requests")
     columns = (
-        *("rid", "attempt", "request_id", "tenant", "tier", "worker", "status", "admitted", *STAMPS),
-        *("prompt_tokens", "max_tokens", "output_tokens"),
+        *("rid", "attempt", "request_id", "tenant", "tier", "worker", "status", "admitted", "deadline", *STAMPS),
+        *("prompt_tokens", "max_tokens", "output_tokens", "cached_tokens"),
     )
     plain = requests.select(columns).set_column(
         columns.index("status"), "status", pc.cast(requests["status"], pa.string())
@@ -117,7 +117,7 @@ def _arrival(row: Mapping[str, Any], origin: int, ended: int | None) -> Arrival:
     """
     output = row["output_tokens"] or None
     ingress = (row["admitted"] or row["arrival"]) - row["arrival"]
-    gone = row["status"] in {Status.CANCELLED.value, Status.EXPIRED.value, Status.FAILED.value}
+    gone = row["status"] in {Status.CANCELLED.value, Status.FAILED.value}
     return Arrival(
         arrival=row["arrival"] - origin,
         prompt_tokens=row["prompt_tokens"],
@@ -127,6 +127,7 @@ def _arrival(row: Mapping[str, Any], origin: int, ended: int | None) -> Arrival:
         tier=row["tier"] or "",
         tenant=row["tenant"] or "",
         cancel_at=max((ended or 0) - ingress, row["arrival"]) - origin if gone else None,
+        deadline=None if row["deadline"] is None else row["deadline"] - origin,
     )
 
 
@@ -141,6 +142,8 @@ def _stamps(rows: Sequence[Mapping[str, Any]], origin: int) -> Stamps:
 def _notes(info: RunInfo, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if any(row["max_tokens"] is None for row in rows):
         yield "max_tokens is not recorded: each request's output length stands in for it"
+    if cached := sum(row["cached_tokens"] or 0 for row in rows):
+        yield f"{cached:,} prompt tokens came from the prefix cache; which prompts share them is not, so none do"
     if is_closed_loop(info):
         yield "the recording is of a closed loop: another configuration would have moved its arrivals; here they stay"
     if count := sum(row["status"] == Status.OPEN.value for row in rows):

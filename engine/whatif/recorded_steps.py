@@ -18,11 +18,11 @@ from engine.cost.model import CostFit
 from engine.ledger import RunLedger
 from engine.loop import Loop
 from engine.messages import Cancel, Drain, Sampling, Submit, ToWorker
-from engine.scheduling import make_scheduler
+from engine.scheduling import StepTimeModel
 from engine.simulate.clock import Delays, HostTime, VirtualClock
 from engine.simulate.cost import KnownCost, LinearCost
 from engine.simulate.files import VirtualRun
-from engine.simulate.front import VirtualFrontEnd
+from engine.simulate.front import Arrival, VirtualFrontEnd
 from engine.simulate.setup import Setup
 from engine.whatif.recorded import Recorded, WhatIfError
 from engine.whatif.rerun import Engine, Rerun, stamps_of
@@ -277,18 +277,18 @@ def replay_steps(recorded: Recorded, engine: Engine, fit: CostFit, run: Path) ->
     )
     with VirtualRun(run, setup, {"arrivals": len(recorded.arrivals)}) as files:
         front = VirtualFrontEnd(fit.delays, files.front())
-        scheduler = make_scheduler(engine.config, engine.num_blocks, engine.max_model_len)
+        forecast = _forecast(recorded, fit)
         clock = VirtualClock(script.at("t_sched", 0))
         lengths = {rid: a.output_tokens for rid, a in enumerate(recorded.arrivals, 1) if a.output_tokens}
         Loop(
             0,
-            scheduler=_Host(scheduler, clock, script, fit.delays),
+            scheduler=_Host(setup.scheduler(forecast), clock, script, fit.delays),
             executor=_Executor(script, clock, fit, lengths),
             clock=clock,
             inbox=_Inbox(script, clock, front, recorded, _timeline(recorded, script, fit)),
             outbox=front,
             ledger=RunLedger(0, files.worker(0)),
-            step_time=KnownCost(fit.cost) if isinstance(fit.cost, LinearCost) else None,
+            step_time=forecast,
         ).run()
     outcomes = front.outcomes
     preemptions = sum(outcome.end.preemptions for outcome in outcomes if outcome.end)
@@ -302,14 +302,34 @@ def replay_steps(recorded: Recorded, engine: Engine, fit: CostFit, run: Path) ->
     )
 
 
+def _forecast(recorded: Recorded, fit: CostFit) -> KnownCost | StepTimeModel:
+    """What told the recorded scheduler how long steps take: a server learns that as it goes, from the same times."""
+    if recorded.info.clock.kind == "virtual" and isinstance(fit.cost, LinearCost):
+        return KnownCost(fit.cost)
+    return StepTimeModel()
+
+
+def _submission(rid: int, asked: Arrival) -> Submit:
+    return Submit(
+        rid,
+        1,
+        [rid] * asked.prompt_tokens,
+        asked.max_tokens,
+        Sampling(),
+        asked.arrival,
+        tier=asked.tier,
+        tenant=asked.tenant,
+        priority=asked.priority,
+        deadline=asked.deadline,
+    )
+
+
 def _timeline(recorded: Recorded, script: _Script, fit: CostFit) -> deque[_Due]:
     """Every message in the order in which it was taken in; after the last one, `Drain`."""
     due: list[_Due] = []
     for rid, asked in enumerate(recorded.arrivals, 1):
         at = asked.arrival + fit.delays.ingress_ns
-        prompt = [rid] * asked.prompt_tokens
-        submit = Submit(rid, 1, prompt, asked.max_tokens, Sampling(), asked.arrival, asked.tier, asked.tenant)
-        due.append(_Due(submit, script.taken_in.get(rid, script.pass_from(at)), at))
+        due.append(_Due(_submission(rid, asked), script.taken_in.get(rid, script.pass_from(at)), at))
         if asked.cancel_at is not None:
             gone = asked.cancel_at + fit.delays.ingress_ns
             due.append(_Due(Cancel(rid), script.cancelled.get(rid, script.pass_from(gone)), gone))

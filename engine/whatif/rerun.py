@@ -56,8 +56,8 @@ def rerun_at(arrivals: Sequence[Arrival], engine: Engine, cost: Cost, delays: De
         delays=delays,
         workers=engine.workers,
     )
-    stays = all(arrival.cancel_at is None for arrival in arrivals)
-    return _jumped(arrivals, setup) if run is None and stays and covers(setup) else _stepped(arrivals, setup, run)
+    patient = all(arrival.cancel_at is None and arrival.deadline is None for arrival in arrivals)
+    return _jumped(arrivals, setup) if run is None and patient and covers(setup) else _stepped(arrivals, setup, run)
 
 
 def _jumped(arrivals: Sequence[Arrival], setup: Setup) -> Rerun:
