@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from engine.config import SchedulerConfig
 from engine.simulate.book import Book, Pace
 from engine.simulate.clock import PS_PER_NS
 from engine.simulate.cost import LinearCost, pairs
@@ -27,7 +26,8 @@ from recorder.schema import code
 from recorder.words import Reason, Status
 
 _KNOWN: Final = ("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold")
-_INERT: Final = ("max_batch_size", "max_queue_delay_ms")
+_KNOWN_KV: Final = ("block_size", "num_blocks", "memory_mb", "watermark")
+_INERT: Final = ("max_batch_size", "max_queue_delay_ms", "max_queue_delay_microseconds")
 """Keys of other policies."""
 _STABLE: Final = (Reason.SEQ_SLOTS, Reason.KV_BLOCKS)
 """Why the head of the queue can't start until a request ends."""
@@ -41,13 +41,13 @@ Part = tuple[Running, int, int]
 def covers(setup: Setup) -> bool:
     """Whether jumps decide as the scheduler would: continuous batching, first come first served, and a linear cost.
 
-    A key of `[scheduler]` that is not known here is fine only while it has its default.
+    A key of `[scheduler]` or `[kv]` that is not known here is fine only while it has its default.
     """
-    scheduler = setup.config.scheduler
-    others = {field.name for field in msgspec.structs.fields(SchedulerConfig)} - {*_KNOWN, *_INERT}
-    default = SchedulerConfig()
     return isinstance(setup.cost, LinearCost) and all(
-        getattr(scheduler, name) == getattr(default, name) for name in others
+        getattr(section, field.name) == field.default
+        for section in (setup.config.scheduler, setup.config.kv)
+        for field in msgspec.structs.fields(section)
+        if field.name not in {*_KNOWN, *_KNOWN_KV, *_INERT}
     )
 
 
@@ -464,8 +464,11 @@ def _passes_within(gap: int, pace: int, slope: int) -> int:
         return -(-gap // pace)
     half = pace - slope / 2
     passes = max(1, int((math.sqrt(half * half + 2 * slope * gap) - half) / slope))
-    while _series(passes, pace, slope) < gap:
+    short = gap - _series(passes, pace, slope)  # the root is rounded: correct it in whole numbers
+    while short > 0:
+        short -= pace + slope * passes
         passes += 1
-    while passes > 1 and _series(passes - 1, pace, slope) >= gap:
+    while passes > 1 and short + pace + slope * (passes - 1) <= 0:
         passes -= 1
+        short += pace + slope * passes
     return passes

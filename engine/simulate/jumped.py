@@ -1,5 +1,7 @@
 """Virtual time in jumps for a whole workload: workers, router and books put together."""
 
+from array import array
+
 from engine.simulate.book import Book
 from engine.simulate.drive import FOREVER, drive
 from engine.simulate.files import VirtualRun
@@ -42,10 +44,24 @@ def jump_through(setup: Setup, workload: Workload, files: VirtualRun | None = No
         last = t + ingress_ns
         fleet[chosen].submit(index, last)
 
-    drive(source, fleet, submit, ingress_ns)
+    if len(fleet) == 1 and not workload.closed:
+        last = _feed(fleet[0], results, ingress_ns)
+    else:
+        drive(source, fleet, submit, ingress_ns)
     for worker in fleet:
         worker.drain(last)
         worker.advance(FOREVER)
     for unfolder, book in books:
         unfolder.write(book)
     return results
+
+
+def _feed(worker: JumpWorker, results: Results, ingress_ns: int) -> int:
+    """What `drive` does for one worker and an open loop; returns when the last request reaches it."""
+    results.arrival = array("q", results.workload.arrival.tobytes())
+    instants: list[int] = (results.workload.arrival + ingress_ns).tolist()
+    advance, submit = worker.advance, worker.submit
+    for index, instant in enumerate(instants):
+        advance(instant)
+        submit(index, instant)
+    return instants[-1] if instants else 0

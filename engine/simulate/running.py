@@ -121,8 +121,10 @@ class Decodes:
 
     def needed(self, passes: int) -> int:
         """Blocks that the next `passes` passes take."""
-        whole, rest = divmod(passes, self._size)
         phase = self.count % self._size
+        if passes < self._size:
+            return sum(self.due[phase : phase + passes])
+        whole, rest = divmod(passes, self._size)
         return whole * len(self.members) + sum(self.due[phase : phase + rest])
 
     def affordable(self, free: int) -> int:
