@@ -42,8 +42,8 @@ def answer_lines(told: Answer, shown_by: str) -> Iterator[str]:
     yield _verdict(told)
     yield from (f"  {reason}" for reason in told.reasons[1:])
     yield ""
-    yield "what if, against the re-run"
-    yield from _against(told.again, told.what_if, None)
+    yield f"what if, against the {'recording, whose steps it follows' if told.replayed else 're-run'}"
+    yield from _against(told.recorded if told.replayed else told.again, told.what_if, None)
     if any(told.preemptions):
         yield f"preemptions: {told.preemptions[0]} in the re-run, {told.preemptions[1]} in the what-if"
     if told.unserved:

@@ -44,7 +44,7 @@ def read(path: Path, lines: Iterable[str]) -> Recording:
         devices=_devices(meta),
         software={"vllm": str(meta["vllm_version"])} if "vllm_version" in meta else {},
         source=_source(path, meta_path, told, offset),
-        notes=tuple(_notes(meta_path, told, offset)),
+        notes=(*_notes(meta_path, told, offset), *_engine_notes(meta)),
     )
 
 
@@ -205,6 +205,17 @@ def _config(meta: Mapping[str, Any]) -> dict[str, Any]:
         | ({"num_blocks": cache["num_gpu_blocks"]} if _whole(cache.get("num_gpu_blocks")) else {}),
         "engine": _taken(model, "max_model_len", of=_whole),
     }
+
+
+def _engine_notes(meta: Mapping[str, Any]) -> Iterable[str]:
+    """What of the engine has no place in our configuration, and yet shows in the stamps."""
+    if _section(meta, "resolved_config", "scheduler_config").get("async_scheduling"):
+        yield (
+            "the engine planned one step ahead (async_scheduling): a prefill lasts about one step longer than where "
+            "plans are made step by step, as a re-run here makes them"
+        )
+    if _section(meta, "kv_cache").get("enable_prefix_caching"):
+        yield "its prefix cache was on, but neither hits nor shared prompts are recorded: a re-run computes all of them"
 
 
 def _known(section: Mapping[str, Any]) -> dict[str, Any]:

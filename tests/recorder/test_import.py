@@ -33,7 +33,9 @@ META = {
     "vllm_version": "0.19.0",
     "engine_kwargs": {"max_num_seqs": 8, "max_num_batched_tokens": 2048, "max_model_len": None},
     "kv_cache": {"num_gpu_blocks": 77, "block_size": 16},
-    "resolved_config": {"scheduler_config": {"enable_chunked_prefill": True, "max_num_seqs": 9}},
+    "resolved_config": {
+        "scheduler_config": {"enable_chunked_prefill": True, "max_num_seqs": 9, "async_scheduling": True}
+    },
     "hardware": {"device_name": "GPU"},
 }
 
@@ -73,6 +75,7 @@ def test_the_engines_knobs_come_over_in_our_words(tmp_path: Path) -> None:
     assert info.config["kv"] == {"watermark": 0.0, "block_size": 16, "num_blocks": 77}
     assert info.config["engine"] == {}
     assert info.software == {"vllm": "0.19.0"}
+    assert any("async_scheduling" in note for note in info.workload["notes"])
 
 
 def test_without_a_meta_file_nothing_is_made_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
