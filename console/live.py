@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
+from console.leaving import exit_at_once
 from console.watching import Standing, Watch
 from recorder.errors import UserError
 from recorder.run import run_state
@@ -176,7 +177,10 @@ def watch(target: str | Path, token: str | None, start: Start) -> int:
     try:
         app = Tailtrace([Book(feed.standing().run)], "timeline", watch=Watch(feed.standing))
         app.run()
-        app.leave(_LEAVE_S)
-        return app.return_code or 0
     finally:
+        quiet = app.leave(_LEAVE_S)
         feed.end()
+    code = app.return_code or 0
+    if not quiet:
+        exit_at_once(code)
+    return code

@@ -22,6 +22,7 @@ from recorder.run import ClockAnchor, RunInfo, create_run, hold_lock, lock_path
 from recorder.tables import open_tables
 from recorder.tail.server import TailServer
 from tests.console.screens import press, screen_text
+from tests.console.test_tui_open import LEAVE_SCREEN, OnTerminal
 from tests.console.tui_runs import TABLES, Sim, workload
 from tests.recorder.processes import DEADLINE_S, new_name, until
 from tests.recorder.tails import served
@@ -198,6 +199,19 @@ def test_a_feed_ends_whenever_it_is_asked(engine: Engine) -> None:
         until(lambda: bool(feed.standing().ends), "records come")
         feed.end()
         assert not run.exists()
+
+
+def test_on_a_terminal(engine: Engine) -> None:
+    with served(engine.run) as server:
+        for target in (str(engine.run), server.door.url):
+            console = OnTerminal("-m", "console.cli", "tail", target)
+            console.until(b"Pass")
+            console.until(b"live")
+            console.press(b"k")
+            console.until(b"held")
+            console.press(b"q")
+            assert console.end() == 0
+            assert LEAVE_SCREEN in console.seen
 
 
 def test_following_and_holding() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from console.tailing import Teller, Told, as_json, wall_ns
@@ -46,6 +46,7 @@ def life(rid: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return rows, spans
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_each_is_told_once_in_any_order(data: st.DataObject) -> None:
     rids = range(data.draw(st.integers(0, 6)))

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.tail.hub import Entry, Hub
@@ -12,6 +12,7 @@ from tests.recorder.tails import RING
 from tests.recorder.test_tail_wire import batch_of
 
 
+@settings(deadline=None)
 @given(counts=st.lists(st.integers(1, 40), max_size=30), room=st.integers(1, 30_000))
 def test_a_viewer_that_reads_on_sees_each_record_once_or_is_told(counts: list[int], room: int) -> None:
     """Whatever has gone lies before what is kept, what is kept has no gap, and the newest entry is always there."""

@@ -13,6 +13,7 @@ import pytest
 
 from recorder.producer import PartProducer
 from recorder.run import finish, run_state
+from recorder.tail.access import read_door
 from recorder.tail.client import Connected, Disconnected, Event, Finished, TailClient
 from recorder.tail.wire import Missed, TailError
 from tests.recorder.processes import Counter, start_writer, until
@@ -131,6 +132,27 @@ async def test_the_end_of_a_run_that_was_killed(scene: Scene, monkeypatch: pytes
         assert viewer.events[-1] == Finished("killed")
         assert viewer.slices() == list(range(len(viewer.slices())))
         assert len(viewer.slices()) >= scene.counter.value
+
+
+async def test_a_viewer_that_never_reads_holds_up_nobody(scene: Scene) -> None:
+    """The ring is free again and again, another viewer sees all, and the run is sealed when it ends."""
+    recorder = await asyncio.to_thread(scene.start_recorder)
+    writer = await asyncio.to_thread(scene.start_writer)
+    door = read_door(scene.run)
+    assert door is not None
+    with socket.create_connection(("127.0.0.1", door.port)) as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13"
+        key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="
+        stuck.sendall(f"GET /tail?from=start HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n{key}\r\n\r\n".encode())
+        assert stuck.recv(12) == b"HTTP/1.1 101"
+        seen = await watch(TailClient(scene.run, start="start"), Seen(), up_to(20_000))
+        assert seen.slices() == list(range(len(seen.slices())))
+        writer.kill()
+        await asyncio.to_thread(writer.wait)
+        scene.let_go()
+        assert await asyncio.to_thread(recorder.wait) == 0
+    assert run_state(scene.run) == "sealed"
 
 
 async def test_another_run_at_the_same_address(tmp_path: Path) -> None:

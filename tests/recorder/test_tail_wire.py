@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.records import SEQ
@@ -36,6 +36,7 @@ def batch_of(first: int, last: int) -> Batch:
     return Batch("worker0", "slices", first, last, rows)
 
 
+@settings(deadline=None)
 @given(positions)
 def test_position_written_is_position_read(position: dict[str, int]) -> None:
     assert parse_position(format_position(position)) == position
@@ -60,6 +61,7 @@ def test_tables_by_name() -> None:
         parse_tables("requests,secrets")
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**40), st.integers(0, 60))
 def test_batch_written_is_batch_read(first: int, count: int) -> None:
     batch = batch_of(first, first + count)
@@ -69,6 +71,7 @@ def test_batch_written_is_batch_read(first: int, count: int) -> None:
     assert read.rows.to_pylist() == batch.rows.to_pylist()
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300) | st.integers(0, 1500).map(lambda size: encode(batch_of(0, 9))[:size]))
 def test_what_is_no_batch_is_refused(frame: bytes) -> None:
     with pytest.raises(TailError):
@@ -88,6 +91,7 @@ def test_word_written_is_word_read(word: Word) -> None:
     assert decode_word(encode_word(word)) == word
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_what_is_no_word_is_refused(text: str) -> None:
     with pytest.raises(TailError):
