@@ -1,11 +1,12 @@
 """The numbers of the source documents, from the simulator: SPEC A3, A5, C11, D8."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from engine.config import Config, CostConfig, SchedulerConfig
+from engine.config import Config, CostConfig, SchedulerConfig, from_dict, to_dict
 from engine.simulate.clock import Delays
 from engine.simulate.cost import fixed_time
 from engine.simulate.front import Arrival
@@ -147,3 +148,20 @@ def test_a_list_of_arrivals_and_a_workload_are_served_alike() -> None:
         delays=setup.delays,
     )
     assert [outcome.returned for outcome in outcomes] == simulate_workload(setup, workload).column("returned").tolist()
+
+
+def test_c11_paid_goes_first_where_seven_gpus_are_not_enough() -> None:
+    """SPEC C11: with tiers, paid requests keep p95 <= 500 ms in an overload that free ones pay for."""
+    p95: dict[tuple[str, str], float] = {}
+    for order in ("fcfs", "priority"):
+        setup = fixed_batches(200, 50, 150, 7)
+        values = to_dict(setup.config)
+        values["scheduler"].update(order=order, tiers=["paid", "free"], priority_levels=2)
+        setup = replace(setup, config=from_dict(values, "test"))
+        workload = requests("steady:rate=2000,n=16000,tiers=paid*0.3+free*0.7")
+        waits = e2e_ms(simulate_workload(setup, workload))
+        for tier in ("paid", "free"):
+            of_tier = np.array([name == tier for name in workload.tiers or ()])
+            p95[order, tier] = nearest_rank(waits[of_tier], 0.95)
+    assert p95["priority", "paid"] <= 500 < p95["fcfs", "paid"]
+    assert p95["priority", "free"] > p95["fcfs", "free"]
