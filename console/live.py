@@ -176,9 +176,11 @@ def watch(target: str | Path, token: str | None, start: Start) -> int:
     feed.begin()
     try:
         app = Tailtrace([Book(feed.standing().run)], "timeline", watch=Watch(feed.standing))
-        app.run()
+        try:
+            app.run()
+        finally:
+            quiet = app.leave(_LEAVE_S)
     finally:
-        quiet = app.leave(_LEAVE_S)
         feed.end()
     code = app.return_code or 0
     if not quiet:
