@@ -160,14 +160,18 @@ def _columns(steps: pa.Table, slices: pa.Table) -> Array:
 
 def _places(steps: pa.Table, slices: pa.Table) -> "tuple[np.typing.NDArray[np.intp], np.typing.NDArray[np.intp]]":
     """Which slices have a step, and where each of those steps stands in `steps`."""
-    where = {key: place for place, key in enumerate(_keys(steps))}
-    found = [(at, where[key]) for at, key in enumerate(_keys(slices)) if key in where]
-    both = np.array(found, np.intp).reshape(-1, 2)
-    return both[:, 0], both[:, 1]
+    known, wanted = _keys(steps), _keys(slices)
+    order = np.argsort(known)
+    at = np.searchsorted(known, wanted, sorter=order)
+    place = order[np.minimum(at, len(order) - 1)] if len(order) else at
+    found = np.flatnonzero(known[place] == wanted) if len(order) else np.zeros(0, np.intp)
+    return found, place[found]
 
 
-def _keys(table: pa.Table) -> list[tuple[int, int]]:
-    return list(zip(table["worker"].to_pylist(), table["step"].to_pylist(), strict=True))
+def _keys(table: pa.Table) -> "np.typing.NDArray[np.int64]":
+    """One number for worker and step."""
+    keys: np.typing.NDArray[np.int64] = table["worker"].to_numpy() * 2**40 + table["step"].to_numpy()
+    return keys
 
 
 def _floats(table: pa.Table, name: str) -> Array:

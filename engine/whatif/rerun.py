@@ -12,7 +12,8 @@ from engine.cost.solve import Array
 from engine.cost.stamps import Stamps
 from engine.simulate.clock import Delays
 from engine.simulate.cost import Cost
-from engine.simulate.front import Arrival, Outcome
+from engine.simulate.files import VirtualRun
+from engine.simulate.front import Arrival, Outcome, request_id
 from engine.simulate.jump import covers
 from engine.simulate.jumped import jump_through
 from engine.simulate.results import Results
@@ -57,12 +58,17 @@ def rerun_at(arrivals: Sequence[Arrival], engine: Engine, cost: Cost, delays: De
         workers=engine.workers,
     )
     patient = all(arrival.cancel_at is None and arrival.deadline is None for arrival in arrivals)
-    return _jumped(arrivals, setup) if run is None and patient and covers(setup) else _stepped(arrivals, setup, run)
+    return (_jumped if patient and covers(setup) else _stepped)(arrivals, setup, run)
 
 
-def _jumped(arrivals: Sequence[Arrival], setup: Setup) -> Rerun:
-    """Many passes at once, for those who want stamps alone; the same integers."""
-    results = jump_through(setup, _workload(arrivals))
+def _jumped(arrivals: Sequence[Arrival], setup: Setup, run: Path | None) -> Rerun:
+    """Many passes at once; the same integers."""
+    workload = _workload(arrivals)
+    if run is None:
+        results = jump_through(setup, workload)
+    else:
+        with VirtualRun(run, setup, {"arrivals": len(arrivals)}) as files:
+            results = jump_through(setup, workload, files)
     return Rerun(_stamps_of_results(results), int(results.column("preemptions").sum()))
 
 
@@ -89,6 +95,9 @@ def _workload(arrivals: Sequence[Arrival]) -> Workload:
         prompt_tokens=column("prompt_tokens"),
         max_tokens=column("max_tokens"),
         output_tokens=column("output_tokens"),
+        ids=[arrival.request_id or request_id(rid) for rid, arrival in enumerate(arrivals, 1)],
+        tiers=[arrival.tier for arrival in arrivals],
+        tenants=[arrival.tenant for arrival in arrivals],
     )
 
 
