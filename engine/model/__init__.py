@@ -3,5 +3,6 @@
 import os
 
 # OpenMP reads this as torch loads it. By default its threads spin at barriers, and when another process holds a core,
-# steps take seconds (2 threads on 2 busy cores: 19 tokens/s spinning, 59 sleeping). One thread never waits.
+# steps take seconds: 2 threads on 2 crowded cores made 2 to 10 steps in 8 s spinning and 23 to 56 sleeping, in turns.
+# What sleeping costs on an idle machine was not measured. One thread never waits.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

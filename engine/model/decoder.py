@@ -49,8 +49,8 @@ class _Layer:
 class Decoder:
     """The weights on their device, and the forward pass. Products and cache are in the weights' dtype.
 
-    The sum over the layers and its norms stay in float32, and so do the likeliest logits: with bf16 throughout, the
-    distance to float32 logits is three times as large (KL, SmolLM2-135M), for no gain in time.
+    The sum over the layers and its norms stay in float32, and so do the likeliest logits. That takes 1 to 3 % of a
+    step's CPU time; on three short texts it cut the mean KL from float32 logits from 0.0012 to 0.0005 (SmolLM2-135M).
     """
 
     def __init__(self, spec: ModelSpec, weights: Weights) -> None:
