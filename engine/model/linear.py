@@ -13,8 +13,8 @@ class Linear:
     """`x @ weight.T + bias` for weight [out, in]; x [rows, in] -> [rows, out].
 
     Packing makes 1 to 16 rows 1.5 to 1.7 times as fast on an AVX-512 CPU in bf16 (torch 2.13, a stack of products by
-    itself), since `linear` reorders the weight at each call. These are the operators that torch's own compiler emits; without oneDNN, and on CUDA,
-    it is `linear`.
+    itself), since `linear` reorders the weight at each call. These are the operators that torch's own compiler emits;
+    without oneDNN, and on CUDA, it is `linear`.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engine.model.best import best_indices
 
-# A nucleus nearly always lies within so many of the likeliest tokens; sorting a whole vocabulary of 49 k takes 4 ms a row.
+# A nucleus mostly lies within so many of the likeliest tokens; sorting a vocabulary of 49 k takes 4 ms a row.
 _LIKELIEST = 256
 
 
