@@ -143,6 +143,9 @@ class KvConfig(_Section, frozen=True, kw_only=True):
         float,
         _key("Share of the blocks that must stay free for growth when a request starts beside others.", "", 0, 0.5),
     ] = 0.01
+    enable_prefix_caching: Annotated[
+        bool, _key("Keep the blocks of what was computed, and share them with who begins with the same tokens.")
+    ] = False
 
     def watermark_blocks(self, num_blocks: int) -> int:
         """The watermark in whole blocks of a pool of `num_blocks`."""

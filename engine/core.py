@@ -28,13 +28,16 @@ class Request:
     priority: int = 0
     """1 is the highest; 0: none of its own."""
     deadline: int | None = None
+    prompt_ids: Sequence[int] = field(default=(), compare=False, repr=False)
+    """The tokens of the prompt, for what is found again by them; may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
     """One request's part of a step: `tokens` are computed on top of `computed_before` cached ones.
 
-    `blocks` is the request's whole block table after the plan; `new_blocks` of them were given in this plan.
+    `blocks` is the request's whole block table after the plan; `new_blocks` of them nobody held before. `cached` tokens
+    of those computed before were found in blocks when it started.
     `samples` is true where the slice reaches the end of what is known of the sequence, so that it gives a token.
     """
 

@@ -169,6 +169,7 @@ class Loop:
             message.tenant,
             message.priority,
             message.deadline,
+            message.prompt,
         )
         now = self._clock.now()
         admission = self._scheduler.add(request, now)

@@ -1,6 +1,10 @@
 """The pool of KV blocks: a free list of block numbers, and nothing else (SPEC C3)."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.scheduling.prefix import Chain
 
 
 class BlockPool:
@@ -26,6 +30,27 @@ class BlockPool:
             raise ValueError(f"{count} blocks asked for, {len(self._free)} are free")
         return tuple(self._free.pop() for _ in range(count))
 
-    def give_back(self, blocks: Sequence[int]) -> None:
-        """Take blocks back. The last one returned is the first one reused: its memory is still warm."""
+    def give_back(self, blocks: Sequence[int]) -> int:
+        """Take blocks back; returns how many that freed. The last one is the first reused: its memory is still warm."""
         self._free.extend(reversed(blocks))
+        return len(blocks)
+
+    # -- what a pool that knows the content of its blocks does more (`prefix.py`); this one finds nothing --------------
+
+    def chain(self, tokens: Sequence[int]) -> "Chain | None":
+        """The keys of a sequence that begins with these tokens."""
+        return None
+
+    def find(self, chain: "Chain | None", most: int) -> tuple[int, ...]:
+        """At most `most` blocks that hold what the sequence begins with."""
+        return ()
+
+    def unheld(self, blocks: Sequence[int]) -> int:
+        """How many of these are free."""
+        return 0
+
+    def share(self, chain: "Chain | None", blocks: Sequence[int]) -> None:
+        """One more holder for blocks that `find` gave."""
+
+    def learn(self, chain: "Chain | None", blocks: Sequence[int], computed: int) -> None:
+        """The first `computed` tokens of a sequence are in its blocks now."""

@@ -30,6 +30,7 @@ from engine.scheduling.blocks import BlockPool
 from engine.scheduling.forecast import Forecast, Predictor
 from engine.scheduling.line import WaitingLine
 from engine.scheduling.order import make_order
+from engine.scheduling.prefix import PrefixPool
 from engine.scheduling.rules import start_rule
 from engine.scheduling.sequence import Sequence
 from engine.scheduling.step_time import StepTimeModel
@@ -44,7 +45,7 @@ def make_scheduler(
     What it knows of the future it has from `predictor`, which the loop keeps informed; without one it knows nothing.
     """
     forecast = Forecast(predictor or StepTimeModel(), config.scheduler.max_num_batched_tokens)
-    pool = BlockPool(num_blocks, config.kv.block_size)
+    pool = (PrefixPool if config.kv.enable_prefix_caching else BlockPool)(num_blocks, config.kv.block_size)
     watermark = config.kv.watermark_blocks(num_blocks)
     line = WaitingLine(start_rule(config.scheduler), make_order(config.scheduler), forecast, pool, watermark)
     return PagedScheduler(config, line, forecast, pool, max_model_len)
@@ -91,7 +92,8 @@ class PagedScheduler:
             raise ValueError(f"request {request.rid} is already here")
         if reason := refusal(request, self._config, self._pool, self._max_model_len):
             return Admission(False, reason)
-        sequence = Sequence(request, Progress(request.rid, request.attempt, queued=now))
+        progress = Progress(request.rid, request.attempt, queued=now)
+        sequence = Sequence(request, progress, self._pool.chain(request.prompt_ids))
         sequence.phases.enter(Phase.QUEUE, now)
         self._sequences[request.rid] = sequence
         self._line.join(sequence)
@@ -158,13 +160,15 @@ class PagedScheduler:
     def _start_waiting(self, draft: _Draft) -> Head | None:
         """Start from the front of the queue until someone can't; that one is the head, with its reason."""
         while sequence := self._line.front:
-            reason = self._obstacle(draft, sequence)
+            # The last token is always computed: without it there is nothing to sample from (SPEC C4).
+            known = self._pool.find(sequence.chain, (sequence.known - 1) // self._pool.block_size)
+            reason = self._obstacle(draft, sequence, known)
             if reason is not Reason.NONE:
                 return Head(sequence.rid, reason)
-            self._start(draft)
+            self._start(draft, known)
         return None
 
-    def _obstacle(self, draft: _Draft, sequence: Sequence) -> Reason:
+    def _obstacle(self, draft: _Draft, sequence: Sequence, known: tuple[int, ...]) -> Reason:
         """Why the front of the queue can't start now; NONE if it can."""
         if draft.preempted:
             return Reason.PREEMPTION
@@ -173,14 +177,16 @@ class PagedScheduler:
             return reason
         if len(self._running) >= self._config.max_num_seqs:
             return Reason.SEQ_SLOTS
-        if not self._chunk(sequence, draft.budget):
+        if not self._chunk(sequence, draft.budget, len(known) * self._pool.block_size):
             return Reason.TOKEN_BUDGET
         watermark = self._watermark if self._running else 0
-        if self._pool.blocks_for(sequence.known) + watermark > self._pool.free:
+        held_by_others = len(known) - self._pool.unheld(known)
+        if self._pool.blocks_for(sequence.known) - held_by_others + watermark > self._pool.free:
             return Reason.KV_BLOCKS
         return Reason.NONE
 
-    def _start(self, draft: _Draft) -> None:
+    def _start(self, draft: _Draft, known: tuple[int, ...]) -> None:
+        """Start the front of the queue, on top of the blocks that are known to hold what it begins with."""
         sequence = self._line.start()
         sequence.running = True
         self._running.append(sequence)
@@ -188,21 +194,28 @@ class PagedScheduler:
             draft.events.append(Event(draft.now, sequence.rid, EventKind.RESUMED))
         else:
             draft.events.append(Event(draft.now, sequence.rid, EventKind.SCHEDULED, reason=sequence.let_in_for))
+        revived = self._pool.unheld(known)
+        self._pool.share(sequence.chain, known)
+        sequence.reuse(known, len(known) * self._pool.block_size)
         tokens = self._chunk(sequence, draft.budget)
-        self._add_slice(draft, sequence, tokens, self._pool.blocks_for(sequence.known))
+        missing = self._pool.blocks_for(sequence.known) - len(known)
+        self._add_slice(draft, sequence, tokens, missing, revived=revived, cached=sequence.computed)
 
-    def _chunk(self, sequence: Sequence, budget: int) -> int:
-        """Tokens of a prompt that a step with `budget` tokens left computes; 0 if none."""
-        remaining = sequence.remaining
+    def _chunk(self, sequence: Sequence, budget: int, cached: int = 0) -> int:
+        """Tokens of a prompt, beyond `cached` ones, that a step with `budget` tokens left computes; 0 if none."""
+        remaining = sequence.remaining - cached
         if self._config.enable_chunked_prefill:
             limit = self._config.long_prefill_token_threshold or remaining
             return min(remaining, budget, limit)
         # What was computed once may be computed again in parts: with its output it can have outgrown the budget.
-        whole_only = sequence.high_water == 0
+        whole_only = sequence.progress.preemptions == 0
         return 0 if whole_only and remaining > budget else min(remaining, budget)
 
-    def _add_slice(self, draft: _Draft, sequence: Sequence, tokens: int, new_blocks: int) -> None:
-        sequence.blocks += self._pool.take(new_blocks)
+    def _add_slice(
+        self, draft: _Draft, sequence: Sequence, tokens: int, missing: int, *, revived: int = 0, cached: int = 0
+    ) -> None:
+        """Plan `tokens` on `missing` new blocks; `revived` of those it found were free before."""
+        sequence.blocks += self._pool.take(missing)
         draft.budget -= tokens
         draft.slices.append(
             Slice(
@@ -211,7 +224,8 @@ class PagedScheduler:
                 tokens,
                 sequence.computed,
                 sequence.blocks,
-                new_blocks,
+                missing + revived,
+                cached,
                 samples=tokens == sequence.remaining,
             )
         )
@@ -250,6 +264,8 @@ class PagedScheduler:
         draft.preempted = True
         victim.running = False
         victim.computed = 0
+        if victim.chain:
+            victim.chain.forget()
         victim.progress.preemptions += 1
         self._line.join_again(victim)
 
@@ -285,6 +301,7 @@ class PagedScheduler:
         for slice_, share in zip(plan.slices, shares, strict=True):
             sequence = self._sequences[slice_.rid]
             sequence.advance(slice_.tokens)
+            self._pool.learn(sequence.chain, sequence.blocks, sequence.computed)
             sequence.progress.device_ns += share
 
     def _take_token(self, sampled: Sampled, step: int, t_done: int, finished: dict[int, End]) -> Iterator[Event]:
@@ -292,6 +309,8 @@ class PagedScheduler:
         progress = sequence.progress
         progress.output_tokens += 1
         self._line.served(sequence, 1)
+        if sequence.chain:
+            sequence.chain.extend([sampled.token])
         progress.last_token = t_done
         if progress.first_token is None:
             progress.first_token = t_done
@@ -306,9 +325,8 @@ class PagedScheduler:
     # -- shared ----------------------------------------------------------------------------------------------------
 
     def _free_blocks(self, sequence: Sequence) -> int:
-        freed, sequence.blocks = sequence.blocks, ()
-        self._pool.give_back(freed)
-        return len(freed)
+        blocks, sequence.blocks = sequence.blocks, ()
+        return self._pool.give_back(blocks)
 
     def _drop(self, sequence: Sequence) -> int:
         """Forget a sequence; returns how many blocks came back."""

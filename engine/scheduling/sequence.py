@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from engine.core import Progress, Request, Span
+from engine.scheduling.prefix import Chain
 from recorder.words import Phase, Reason, Role
 
 
@@ -36,6 +37,8 @@ class Sequence:
 
     request: Request
     progress: Progress
+    chain: Chain | None = None
+    """Its tokens, where blocks are found again by them."""
     phases: Phases = field(default_factory=Phases)
     computed: int = 0
     high_water: int = 0
@@ -71,6 +74,14 @@ class Sequence:
     def finish_reason(self) -> str | None:
         """`length` when it has all the tokens it asked for."""
         return "length" if self.progress.output_tokens >= self.request.max_tokens else None
+
+    def reuse(self, blocks: tuple[int, ...], tokens: int) -> None:
+        """It starts with `tokens` tokens that are in these blocks already."""
+        self.blocks = blocks
+        self.computed = tokens
+        self.high_water = max(self.high_water, tokens)
+        if not self.progress.preemptions:
+            self.progress.cached_tokens = tokens
 
     def advance(self, tokens: int) -> None:
         """Count `tokens` as computed."""

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop
 from typing import Final
 
-import msgspec
-
+from engine.config import Config, to_dict
 from engine.simulate.book import Book, Pace
 from engine.simulate.clock import PS_PER_NS
 from engine.simulate.cost import LinearCost, pairs
@@ -25,10 +24,11 @@ from engine.simulate.setup import Setup
 from recorder.schema import code
 from recorder.words import Reason, Status
 
-_KNOWN: Final = ("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold")
-_KNOWN_KV: Final = ("block_size", "num_blocks", "memory_mb", "watermark")
-_INERT: Final = ("max_batch_size", "max_queue_delay_ms", "max_queue_delay_microseconds")
-"""Keys of other policies."""
+_KNOWN: Final = {
+    "scheduler": ("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold"),
+    "kv": ("block_size", "num_blocks", "memory_mb", "watermark"),
+}
+"""Keys that jumps heed. All others of these sections have to be at their defaults, which ask for nothing more."""
 _STABLE: Final = (Reason.SEQ_SLOTS, Reason.KV_BLOCKS)
 """Why the head of the queue can't start until a request ends."""
 _DRAIN: Final = -1
@@ -41,13 +41,14 @@ Part = tuple[Running, int, int]
 def covers(setup: Setup) -> bool:
     """Whether jumps decide as the scheduler would: continuous batching, first come first served, and a linear cost.
 
-    A key of `[scheduler]` or `[kv]` that is not known here is fine only while it has its default.
+    Whatever else is configured has to be lived through pass by pass; so a policy that comes later is never jumped over.
     """
+    have, default = to_dict(setup.config), to_dict(Config())
     return isinstance(setup.cost, LinearCost) and all(
-        getattr(section, field.name) == field.default
-        for section in (setup.config.scheduler, setup.config.kv)
-        for field in msgspec.structs.fields(section)
-        if field.name not in {*_KNOWN, *_KNOWN_KV, *_INERT}
+        have[section][name] == value
+        for section, known in _KNOWN.items()
+        for name, value in default[section].items()
+        if name not in known
     )
 
 

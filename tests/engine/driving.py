@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
 from engine.config import Config
-from engine.core import Commit, End, Event, Request, Sampled, StepPlan, StepResult
+from engine.core import Commit, End, Event, Request, Sampled, Slice, StepPlan, StepResult
 from engine.scheduling import PagedScheduler, make_scheduler
 from recorder.words import EventKind, Reason, Role
 
@@ -19,6 +19,7 @@ class Terms(TypedDict, total=False):
     tenant: str
     priority: int
     deadline: int | None
+    prompt_ids: Sequence[int]
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Account:
     computed: int = 0
     output: int = 0
     sliced: int = 0
+    reused: int = 0
     lost: int = 0
     device_ns: int = 0
     started: bool = False
@@ -55,6 +57,8 @@ class Driver:
     def __post_init__(self) -> None:
         self.scheduler: PagedScheduler = make_scheduler(self.config, self.num_blocks, self.max_model_len)
         self._device_ns = 0
+        self._written: dict[tuple[int, int], int] = {}
+        """What is in each place of each block: a number that stands for a token and all before it."""
 
     def add(self, rid: int, prompt: int, max_tokens: int, arrival: int | None = None, **terms: Unpack[Terms]) -> bool:
         """Offer a request now."""
@@ -117,7 +121,7 @@ class Driver:
         for rid, end in commit.finished.items():
             account = self.accounts.pop(rid)
             assert end.progress.output_tokens == account.output
-            assert account.sliced == account.computed + account.lost
+            assert account.sliced + account.reused == account.computed + account.lost
             assert rid not in self.ends
             self.ends[rid] = end
 
@@ -127,16 +131,35 @@ class Driver:
         self._apply_events(plan)
         for part in plan.slices:
             account = self.accounts[part.rid]
+            if part.cached:
+                assert account.computed == 0
+                assert part.cached == part.computed_before
+                account.computed, account.reused = part.cached, account.reused + part.cached
             assert part.computed_before == account.computed
             assert part.blocks[: len(account.blocks)] == account.blocks
-            assert part.new_blocks == len(part.blocks) - len(account.blocks)
+            held = {block for other in self.accounts.values() for block in other.blocks}
+            assert part.new_blocks == len(set(part.blocks) - held)
             assert len(part.blocks) * self.config.kv.block_size >= part.computed_before + part.tokens
             assert part.tokens >= 1
             assert part.samples == (part.computed_before + part.tokens == self._known(account))
             account.blocks = tuple(part.blocks)
+            self._check_content(account, part)
         self._check_totals(plan)
         self._check_order(plan)
         self._check_head(plan)
+
+    def _check_content(self, account: Account, part: Slice) -> None:
+        """Blocks hold what their sequence has computed: nobody else wrote to them, and what is shared is alike."""
+        ids, size = account.request.prompt_ids, self.config.kv.block_size
+        if not ids:
+            return
+        tokens = [*ids, *range(1, account.output + 1)]
+        for place in range(part.computed_before + part.tokens):
+            at = (part.blocks[place // size], place % size)
+            stands_for = hash(tuple(tokens[: place + 1]))
+            if place >= part.computed_before:
+                self._written[at] = stands_for
+            assert self._written[at] == stands_for
 
     def _apply_events(self, plan: StepPlan) -> None:
         for event in plan.events:
@@ -145,14 +168,17 @@ class Driver:
             account.started = True
             if event.kind is EventKind.PREEMPTED:
                 assert event.lost_tokens == account.computed
-                assert event.freed_blocks == len(account.blocks)
+                others = [other for other in self.accounts.values() if other is not account]
+                shared = {block for other in others for block in other.blocks}
+                assert event.freed_blocks == len(set(account.blocks) - shared)
                 assert event.reason is Reason.KV_BLOCKS
                 assert event.other_rid not in (None, event.rid)
                 account.blocks, account.lost, account.computed = (), account.lost + account.computed, 0
 
     def _check_totals(self, plan: StepPlan) -> None:
-        held = [block for account in self.accounts.values() for block in account.blocks]
-        assert len(set(held)) == len(held)
+        blocks = [block for account in self.accounts.values() for block in account.blocks]
+        held = set(blocks)
+        assert len(held) == len(blocks) or self.config.kv.enable_prefix_caching
         assert plan.occupancy.kv_free + len(held) == plan.occupancy.kv_total == self.num_blocks
         waiting = [account for account in self.accounts.values() if account.waiting]
         assert plan.occupancy.waiting == len(waiting)
@@ -163,7 +189,7 @@ class Driver:
     def _check_order(self, plan: StepPlan) -> None:
         rids = [part.rid for part in plan.slices]
         assert len(set(rids)) == len(rids)
-        roles = [part.role is Role.DECODE for part in plan.slices]
+        roles = [part.role is Role.DECODE and not part.cached for part in plan.slices]
         assert roles == sorted(roles, reverse=True), "decodes come first"
         assert all(part.tokens == 1 for part in plan.slices if part.role is Role.DECODE)
         kinds = {event.kind for event in plan.events}

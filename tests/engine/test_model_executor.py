@@ -31,18 +31,21 @@ class Outcome:
     tokens: dict[int, list[int]] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     kinds: list[EventKind] = field(default_factory=list)
+    cached_tokens: int = 0
 
 
-def serve(executor: TorchExecutor, prompts: dict[int, list[int]], sampling: dict[int, Sampling]) -> Outcome:
+def serve(
+    executor: TorchExecutor, prompts: dict[int, list[int]], sampling: dict[int, Sampling], *, caching: bool = False
+) -> Outcome:
     """Drive scheduler and executor, all requests at once, until everything has ended."""
     config = Config(
         scheduler=SchedulerConfig(max_num_batched_tokens=16, enable_chunked_prefill=True),
-        kv=KvConfig(block_size=BLOCK_SIZE, watermark=0),
+        kv=KvConfig(block_size=BLOCK_SIZE, watermark=0, enable_prefix_caching=caching),
     )
     scheduler = make_scheduler(config, executor.num_blocks, 10_000)
     outcome = Outcome({rid: [] for rid in prompts})
     for rid, prompt in prompts.items():
-        assert scheduler.add(Request(rid, len(prompt), OUTPUT, 0), 0).accepted
+        assert scheduler.add(Request(rid, len(prompt), OUTPUT, 0, prompt_ids=prompt), 0).accepted
         executor.start(rid, prompt, sampling[rid])
     for now in range(10_000):
         plan = scheduler.plan(now)
@@ -52,6 +55,7 @@ def serve(executor: TorchExecutor, prompts: dict[int, list[int]], sampling: dict
             outcome.tokens[sampled.rid].append(sampled.token)
         for rid, end in commit.finished.items():
             outcome.reasons[rid] = end.reason
+            outcome.cached_tokens += end.progress.cached_tokens
             executor.release(rid)
         if len(outcome.reasons) == len(prompts):
             break
@@ -150,3 +154,29 @@ def test_warming_up_fits_any_cache_and_changes_no_answer(num_blocks: int) -> Non
         each.start(0, PROMPTS[0], Sampling())
     plan = StepPlan((Slice(0, Role.PREFILL, len(PROMPTS[0]), 0, range(1)),))
     assert executor.execute(plan).sampled == fresh.execute(plan).sampled
+
+
+def test_a_prefix_from_the_cache_gives_the_logits_of_one_that_was_computed() -> None:
+    """SPEC C4. The blocks of another request in a request's table, and only the rest of its prompt computed."""
+    shared = [(5 * place) % VOCAB for place in range(3 * BLOCK_SIZE)]
+    first, second = [*shared, 1, 2], [*shared, 3, 4, 5]
+    executor = make_executor(20)
+    executor.start(1, first, Sampling())
+    executor.execute(StepPlan((Slice(1, Role.PREFILL, len(first), 0, range(4)),)))
+    logits = []
+    for before, blocks in ((len(shared), [0, 1, 2, 7]), (0, [8, 9, 10, 11])):
+        executor.start(2, second, Sampling())
+        part = Slice(2, Role.PREFILL, len(second) - before, before, blocks)
+        with torch.inference_mode():
+            logits.append(executor.decoder.forward(executor._batch([part]), executor.cache))
+    torch.testing.assert_close(logits[0], logits[1])
+
+
+def test_answers_are_the_same_with_the_cache_and_without() -> None:
+    """SPEC C4: many that begin alike, in little memory, so that blocks are shared, evicted and found again."""
+    prompts = {rid: [(3 * place) % VOCAB for place in range(12 + rid)] + [rid] * 3 for rid in range(8)}
+    sampling = dict.fromkeys(prompts, Sampling())
+    plain = serve(make_executor(60), prompts, sampling)
+    cached = serve(make_executor(24), prompts, sampling, caching=True)
+    assert cached.cached_tokens > 0
+    assert plain.tokens == cached.tokens

@@ -143,3 +143,14 @@ def test_who_is_overdue_in_the_queue_is_told_so(server: Served) -> None:
     row = server.await_status("overdue", ["expired"])
     assert (row["http_status"], row["first_scheduled"]) == (504, None)
     assert _has_event(server, int(str(row["rid"])), "expired")
+
+
+def test_a_prompt_that_was_served_before_is_found_again(tmp_path: Path) -> None:
+    """SPEC C4, through HTTP, worker and record: the answer is the same, and all but the last block was cached."""
+    body = {"prompt": list(range(1, 36)), "max_tokens": 6, "temperature": 0, "seed": 1}
+    with serving(tmp_path, toml="[kv]\nenable_prefix_caching = true\n") as server:
+        answers = [raw_http.read_all(raw_http.post(server.address, body, name)) for name in ("one", "two")]
+        texts = [json.loads(answer.split(b"\r\n\r\n", 1)[1])["choices"][0]["text"] for answer in answers]
+        assert texts[0] == texts[1]
+        cached = [server.await_status(name, ["ok"])["cached_tokens"] for name in ("one", "two")]
+        assert cached == [0, 32]
