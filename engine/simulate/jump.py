@@ -25,8 +25,11 @@ from recorder.schema import code
 from recorder.words import Reason, Status
 
 _KNOWN: Final = {
-    "scheduler": ("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold"),
-    "kv": ("block_size", "num_blocks", "memory_mb", "watermark"),
+    "scheduler": {
+        *("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold"),
+        *("max_batch_size", "max_queue_delay_ms", "max_queue_delay_microseconds"),  # heard by other policies alone
+    },
+    "kv": {"block_size", "num_blocks", "memory_mb", "watermark"},
 }
 """Keys that jumps heed. All others of these sections have to be at their defaults, which ask for nothing more."""
 _STABLE: Final = (Reason.SEQ_SLOTS, Reason.KV_BLOCKS)

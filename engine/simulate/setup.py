@@ -1,12 +1,15 @@
 """What is simulated: the configuration, the cost of its steps, and how many workers of which size."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
-from engine.config import Config
+from engine.config import Config, ConfigError
 from engine.scheduling import PagedScheduler, make_scheduler
 from engine.scheduling.forecast import Predictor
 from engine.simulate.clock import Delays
 from engine.simulate.cost import Cost, LinearCost
+
+_MOST_BLOCKS: Final = 16_777_216
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,10 @@ class Setup:
         """As the configuration has it, for requests of at most `longest` tokens of prompt and output.
 
         Without `max_model_len` nothing that the workload holds is too long; without `num_blocks`, memory never ends.
+        Raises ConfigError for `memory_mb`.
         """
+        if config.kv.memory_mb:
+            raise ConfigError("[kv] memory_mb says nothing without a model: give num_blocks instead")
         max_model_len = config.engine.max_model_len or longest
         blocks_each = -(-max_model_len // config.kv.block_size)
         return cls(
@@ -44,7 +50,7 @@ class Setup:
 
 def _roomy(blocks_each: int, sequences: int, config: Config) -> int:
     """Blocks that hold as many sequences of the greatest length as run at once, beside the watermark."""
-    needed = blocks_each * sequences
-    while needed - config.kv.watermark_blocks(needed) < blocks_each * sequences:
+    needed = min(blocks_each * sequences, _MOST_BLOCKS)
+    while needed < _MOST_BLOCKS and needed - config.kv.watermark_blocks(needed) < blocks_each * sequences:
         needed += needed // 8 + 1
     return needed

@@ -1,5 +1,8 @@
 """Jumps give the integers of step by step, whatever the workload and configuration; also in every table of the run."""
 
+import re
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.config import Config, KvConfig, SchedulerConfig
+from engine.config import Config, ConfigError, Key, KvConfig, SchedulerConfig, from_dict, keys
 from engine.simulate.clock import Delays
 from engine.simulate.cost import LinearCost
 from engine.simulate.files import VirtualRun
 from engine.simulate.front import Outcome
-from engine.simulate.jump import covers
+from engine.simulate.jump import _passes_within, _series, covers
 from engine.simulate.jumped import jump_through
 from engine.simulate.results import Results
+from engine.simulate.running import Decodes, Running
 from engine.simulate.setup import Setup
 from engine.simulate.sources import ClosedLoop, OpenLoop
+from engine.simulate.specs import make_workload
 from engine.simulate.stepped import step_through
 from engine.simulate.workload import ThinkTime, Workload
 from recorder.check import check
@@ -133,3 +138,77 @@ def test_jumps_write_the_tables_of_step_by_step(
         assert rows(folder / "jump", table) == rows(folder / "step", table), table
     failed = [(made.name, made.detail) for made in check(open_tables(folder / "jump")) if not made.ok]
     assert failed == []
+
+
+# -- what is not covered is never jumped over --------------------------------------------------------------------------
+
+
+def plain(**sections: dict[str, object]) -> Setup:
+    """The defaults, but for these keys."""
+    return Setup.of(from_dict(sections, "test"), 100)
+
+
+def other_values(key: Key) -> list[object]:
+    """Allowed values of a key that are not its default."""
+    if isinstance(key.default, bool):
+        return [not key.default]
+    words = re.findall(r'"(\w+)"', key.allowed)
+    if isinstance(key.default, str):
+        return [word for word in words if word != key.default]
+    if isinstance(key.default, tuple):
+        return [["a"], [1]]
+    return [value for value in (1, 2) if value != key.default]
+
+
+@pytest.mark.parametrize("section", ["scheduler", "kv"])
+def test_every_key_that_jumps_do_not_know_is_lived_through(section: str) -> None:
+    assert covers(plain())
+    heeded = {"block_size", "num_blocks", "memory_mb", "watermark", "max_num_seqs", "max_num_batched_tokens"}
+    heeded |= {"enable_chunked_prefill", "long_prefill_token_threshold"}
+    heeded |= {"max_batch_size", "max_queue_delay_ms", "max_queue_delay_microseconds"}
+    tried = 0
+    for name, key in keys(section).items():
+        for value in other_values(key) if name not in heeded else []:
+            with suppress(ConfigError):  # not every value goes with every other key
+                tried += 1
+                assert not covers(plain(**{section: {name: value}})), (name, value)
+    assert tried > 0 or section == "kv"
+
+
+def test_a_cost_that_is_not_linear_is_lived_through() -> None:
+    assert not covers(replace(plain(), cost=lambda plan: 5))
+    with pytest.raises(TypeError, match="linear"):
+        jump_through(replace(plain(), cost=lambda plan: 5), make_workload({"kind": "steady", "rate": 1}, 0))
+
+
+def test_memory_in_mb_is_refused_as_there_is_no_model() -> None:
+    with pytest.raises(ConfigError, match="num_blocks"):
+        plain(kv={"memory_mb": 5})
+
+
+# -- the arithmetic ----------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 10**16), st.integers(1, 10**11), st.integers(0, 10**9))
+def test_a_stretch_ends_with_the_first_pass_that_reaches_the_limit(gap: int, pace: int, slope: int) -> None:
+    passes = _passes_within(gap, pace, slope)
+    assert _series(passes, pace, slope) >= gap
+    assert passes == 1 or _series(passes - 1, pace, slope) < gap
+
+
+@given(st.integers(1, 17), st.lists(st.integers(0, 60), min_size=1, max_size=9), st.integers(0, 40), st.integers(0, 50))
+def test_blocks_of_decodes_are_those_of_a_walk_over_them(
+    size: int, computed: list[int], passes: int, free: int
+) -> None:
+    decodes = Decodes(size)
+    for place, tokens in enumerate(computed):
+        running = Running(place, tokens, 10_000)
+        running.computed, running.order = tokens, place
+        decodes.add(running)
+
+    def needed(n: int) -> int:
+        return sum(-(-(tokens + n) // size) - -(-tokens // size) for tokens in computed)
+
+    assert decodes.needed(passes) == needed(passes)
+    affordable = decodes.affordable(free)
+    assert needed(affordable) <= free < needed(affordable + 1)
