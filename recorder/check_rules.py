@@ -230,6 +230,7 @@ WINDOW life AS (PARTITION BY rid, attempt ORDER BY start, "end", name <> '(arriv
 QUALIFY start <> end_before
 ORDER BY rid, attempt, start
 """,
+    ("spans",),
 )
 
 CAUSES_SUM: Final = Rule(

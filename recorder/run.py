@@ -55,6 +55,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     workload: dict[str, Any] = {}
     recorded_tables: list[str] = []
     """The tables that were recorded; empty: all of them. Checks do not ask for what was never written."""
+    whatif: dict[str, Any] = {}
+    """Of a run that answers a what-if about `parent`: the changes, the cost model, the error of the re-run."""
 
 
 class _Version(msgspec.Struct):

@@ -11,7 +11,7 @@ from engine.ledger import WORKER_TABLES
 from engine.simulate.front import FRONT_TABLES
 from engine.simulate.setup import Setup
 from recorder.producer import PartProducer
-from recorder.run import ClockAnchor, RunInfo, create_run, finish
+from recorder.run import ClockAnchor, RunInfo, create_run, finish, load_info, save_info
 
 
 class VirtualRun:
@@ -38,7 +38,10 @@ class VirtualRun:
         return self._open("frontend", FRONT_TABLES)
 
     def requests(self) -> PartProducer:
-        """The front end's producer where nothing but requests is kept."""
+        """The front end's producer where nothing but requests is kept; the run says so, for its checks."""
+        info = load_info(self.path)
+        info.recorded_tables = ["requests"]
+        save_info(self.path, info)
         return self._open("frontend", ("requests",))
 
     def worker(self, number: int) -> PartProducer:

@@ -1,7 +1,7 @@
 """The whole of a what-if: fit, re-run what was recorded, say how wrong that was, then run what might have been."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +11,7 @@ import numpy as np
 from engine.cost.model import CostFit
 from engine.simulate.cost import LinearCost
 from engine.whatif.changes import Changes, engine_of
-from engine.whatif.fitting import STORED, fit_recording
+from engine.whatif.fitting import fit_recording
 from engine.whatif.measures import LATENCIES, Summary, relative_errors, summaries
 from engine.whatif.recorded import Recorded
 from engine.whatif.recorded_steps import Replayed, replay_steps
@@ -152,20 +152,11 @@ def _note(out: Path, recorded: Recorded, engine: Engine, told: Answer, changes: 
     info.seed = recorded.info.seed
     info.model = {**recorded.info.model, "kv_blocks": engine.num_blocks, "max_model_len": engine.max_model_len}
     info.devices = list(recorded.info.devices)
-    info.workload = {
-        "arrivals": len(recorded.arrivals),
-        "of": recorded.info.run_id,
-        STORED: {**told.stored(), "changes": {section: dict(values) for section, values in changes.items()}},
-        **_loop(recorded.info.workload),
-    }
+    info.workload = dict(recorded.info.workload)
+    info.whatif = {**told.stored(), "changes": {section: dict(values) for section, values in changes.items()}}
     if isinstance(told.fit.cost, LinearCost):
         info.config["cost"] = _cost_section(told.fit, told.fit.cost)
     save_info(out, info)
-
-
-def _loop(workload: Mapping[str, Any]) -> dict[str, Any]:
-    """What the recording says of its load stays true of the re-run's arrivals."""
-    return {key: workload[key] for key in ("loop", "kind") if key in workload}
 
 
 def _cost_section(fit: CostFit, cost: LinearCost) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Which cost model a recording gets: the one it was simulated with, one from its steps, or one from its stamps."""
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,6 @@ from engine.whatif.recorded import Recorded
 from engine.whatif.rerun import Engine, rerun_at
 from recorder.tables import RunTables
 
-STORED: Final = "whatif"
-"""Under this key of `workload` a what-if run keeps its fit."""
 _FREE: Final = 0.05
 """The share of requests whose way to the queue is taken as undisturbed by a step in flight."""
 
@@ -80,9 +78,8 @@ def _known_cost(recorded: Recorded) -> CostFit | None:
     info = recorded.info
     if info.clock.kind != "virtual":
         return None
-    stored: Any = info.workload.get(STORED)
-    if isinstance(stored, dict) and "fit" in stored:
-        return CostFit.from_dict(stored["fit"])
+    if "fit" in info.whatif:
+        return CostFit.from_dict(info.whatif["fit"])
     config = from_dict(info.config, str(recorded.tables.path))
     cost = LinearCost.of(config.cost)
     if not matches(read_steps(recorded.tables), cost):

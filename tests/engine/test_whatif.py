@@ -81,8 +81,8 @@ def test_its_runs_are_ordinary_runs_that_know_their_parent(tmp_path: Path, capsy
         assert all(found.ok for found in check(open_tables(tmp_path / out)))
         info = load_info(tmp_path / out)
         assert (info.parent, info.state, info.clock.kind) == ("run", "sealed", "virtual")
-        assert info.workload["whatif"]["fit"] == told["fit"]
-        assert info.workload["whatif"]["error"] == told["error"]
+        assert info.whatif["fit"] == told["fit"]
+        assert info.whatif["error"] == told["error"]
     assert load_info(tmp_path / "other").config["scheduler"]["max_num_seqs"] == 4
     assert load_info(tmp_path / "other-rerun").config["scheduler"]["max_num_seqs"] == 8
 
@@ -168,7 +168,7 @@ def test_what_the_model_misses_is_marked_with_a_suspicion(tmp_path: Path, capsys
     assert told["reasons"][0].startswith("re-running the recorded configuration misses by up to")
     assert any(reason.startswith("drift:") for reason in told["reasons"])
     assert any(reason.startswith("saturated:") for reason in told["reasons"])
-    assert load_info(tmp_path / "other").workload["whatif"]["trusted"] is False
+    assert load_info(tmp_path / "other").whatif["trusted"] is False
     assert main(["whatif", str(run), "--set", "max_num_seqs=4", "--out", str(tmp_path / "text")]) == 0
     assert "NOT TO BE TRUSTED" in capsys.readouterr().out
 
