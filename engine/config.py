@@ -83,6 +83,19 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
         int,
         _key("Most prompt tokens one request computes in a step; 0 sets no limit of its own.", "tokens", 0, 1_048_576),
     ] = 0
+    tpot_slo_ms: Annotated[
+        float,
+        _key(
+            "Pace that decodes should keep: a step takes no more prefill than leaves their next tokens in time, as far"
+            " as it can be predicted; 0: as much as max_num_batched_tokens.",
+            "ms",
+            0,
+            3_600_000,
+        ),
+    ] = 0.0
+    min_prefill_tokens: Annotated[
+        int, _key("With tpot_slo_ms: prefill that a step computes even where decodes are late.", "tokens", 1, 1_048_576)
+    ] = 16
     max_batch_size: Annotated[
         int, _key("Policies static, dynamic: requests in a full batch; 0 takes max_num_seqs.", "requests", 0, 4096)
     ] = 0
@@ -115,6 +128,11 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
     def ageing_ns(self) -> int:
         """`ageing_ms` in ns."""
         return round(self.ageing_ms * 1e6)
+
+    @property
+    def tpot_slo_ns(self) -> int:
+        """`tpot_slo_ms` in ns."""
+        return round(self.tpot_slo_ms * 1e6)
 
     @property
     def batch_size(self) -> int:
@@ -283,10 +301,10 @@ def to_toml(config: Config) -> str:
 
 
 def toml_value(value: object) -> str:
-    """A string, number or boolean as TOML writes it; JSON writes all but nan and inf the same way."""
+    """A string, number, boolean or list as TOML writes it; JSON writes all but nan, inf and DEL the same way."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 def _read(path: Path) -> dict[str, object]:
@@ -344,6 +362,11 @@ def _check_contradictions(config: Config, origin: str) -> None:
             f"{origin}: [scheduler] max_num_batched_tokens = {scheduler.max_num_batched_tokens} is less than"
             f" max_num_seqs = {scheduler.max_num_seqs}: a step has no room for one token of each; raise the one or"
             " lower the other"
+        )
+    if scheduler.tpot_slo_ms and not scheduler.enable_chunked_prefill:
+        raise ConfigError(
+            f"{origin}: [scheduler] tpot_slo_ms = {scheduler.tpot_slo_ms} cuts prompts to what decodes can bear, and"
+            " enable_chunked_prefill = false forbids to cut them; drop one of them"
         )
     if kv.num_blocks and kv.memory_mb:
         raise ConfigError(

@@ -47,7 +47,7 @@ class Role(StrEnum):
 class Reason(StrEnum):
     """Why the head of the queue was not started in a pass, or why a running request was preempted.
 
-    From ORDER on: why a request started before an older one, or why its batch left.
+    From ORDER to DEADLINE: why a request started before an older one, or why its batch left.
     """
 
     NONE = "NONE"
@@ -61,6 +61,7 @@ class Reason(StrEnum):
     MIN_SHARE = "MIN_SHARE"
     BATCH_FULL = "BATCH_FULL"
     DEADLINE = "DEADLINE"
+    DECODE_SLACK = "DECODE_SLACK"
 
 
 class EventKind(StrEnum):

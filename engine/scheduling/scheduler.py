@@ -33,6 +33,7 @@ from engine.scheduling.order import make_order
 from engine.scheduling.prefix import PrefixPool
 from engine.scheduling.rules import start_rule
 from engine.scheduling.sequence import Sequence
+from engine.scheduling.slack import due, prefill_tokens
 from engine.scheduling.step_time import StepTimeModel
 from recorder.words import EventKind, Phase, Reason, Role
 
@@ -60,6 +61,8 @@ class _Draft:
     slices: list[Slice] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     preempted: bool = False
+    slack_bound: bool = False
+    """The budget is what decodes can bear, less than the step could compute."""
     wake_at: int | None = None
 
 
@@ -138,6 +141,7 @@ class PagedScheduler:
         decodes = [sequence for sequence in self._running if sequence.role is Role.DECODE]
         prompts = [sequence for sequence in self._running if sequence.role is not Role.DECODE]
         self._plan_decodes(draft, decodes)
+        self._heed_slack(draft, prompts)
         self._plan_prompts(draft, prompts)
         head = self._start_waiting(draft)
         self._line.watch_timer(head, now)
@@ -150,6 +154,24 @@ class PagedScheduler:
             if sequence.running and self._make_room(draft, sequence):
                 missing = self._pool.blocks_for(sequence.known) - len(sequence.blocks)
                 self._add_slice(draft, sequence, 1, missing)
+
+    def _heed_slack(self, draft: _Draft, prompts: list[Sequence]) -> None:
+        """Leave prompts no more of the step than the decodes in it can bear."""
+        following = prompts[0] if prompts else self._line.front
+        if not self._config.tpot_slo_ms or not draft.slices or not following:
+            return
+        tpot_slo_ns = self._config.tpot_slo_ns
+        first_due = min(due(self._sequences[slice_.rid], tpot_slo_ns) for slice_ in draft.slices)
+        bearable = prefill_tokens(
+            self._config,
+            self._forecast,
+            draft.slices,
+            left_ns=first_due - draft.now,
+            room=draft.budget,
+            context=following.computed,
+        )
+        draft.slack_bound = bearable < draft.budget
+        draft.budget = bearable
 
     def _plan_prompts(self, draft: _Draft, prompts: list[Sequence]) -> None:
         for sequence in prompts:
@@ -178,7 +200,7 @@ class PagedScheduler:
         if len(self._running) >= self._config.max_num_seqs:
             return Reason.SEQ_SLOTS
         if not self._chunk(sequence, draft.budget, len(known) * self._pool.block_size):
-            return Reason.TOKEN_BUDGET
+            return Reason.DECODE_SLACK if draft.slack_bound else Reason.TOKEN_BUDGET
         watermark = self._watermark if self._running else 0
         held_by_others = len(known) - self._pool.unheld(known)
         if self._pool.blocks_for(sequence.known) - held_by_others + watermark > self._pool.free:

@@ -7,6 +7,7 @@ from typing import TypedDict, Unpack
 from engine.config import Config
 from engine.core import Commit, End, Event, Request, Sampled, Slice, StepPlan, StepResult
 from engine.scheduling import PagedScheduler, make_scheduler
+from engine.scheduling.forecast import Predictor
 from recorder.words import EventKind, Reason, Role
 
 PLAN_NS, EXEC_NS = 3, 100
@@ -47,6 +48,7 @@ class Driver:
     num_blocks: int
     lengths: Mapping[int, int] = field(default_factory=dict)
     max_model_len: int = 10_000
+    predictor: Predictor | None = None
     now: int = 0
     plans: list[StepPlan] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -55,7 +57,9 @@ class Driver:
     accounts: dict[int, Account] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.scheduler: PagedScheduler = make_scheduler(self.config, self.num_blocks, self.max_model_len)
+        self.scheduler: PagedScheduler = make_scheduler(
+            self.config, self.num_blocks, self.max_model_len, self.predictor
+        )
         self._device_ns = 0
         self._written: dict[tuple[int, int], int] = {}
         """What is in each place of each block: a number that stands for a token and all before it."""

@@ -6,8 +6,10 @@ from typing import get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.config import Config, KvConfig, Ordering, SchedulerConfig, TimeoutAction
+from engine.simulate.cost import KnownCost, LinearCost
 from recorder.words import EventKind, Phase, Role
 from tests.engine.driving import Driver
 
@@ -47,6 +49,10 @@ def worlds(draw: st.DrawFn) -> tuple[Config, int]:
         max_batch_size=draw(st.integers(0, seqs)),
         max_queue_delay_ms=draw(st.sampled_from([0.0, 0.0005, 0.002])),
     )
+    if scheduler.enable_chunked_prefill:
+        scheduler = replace(
+            scheduler, tpot_slo_ms=draw(st.sampled_from([0.0, 0.0001])), min_prefill_tokens=draw(st.integers(1, 9))
+        )
     watermark = draw(st.sampled_from([0.0, 0.01, 0.2]))
     block_size = draw(st.sampled_from([1, 4, 16]))
     kv = KvConfig(block_size=block_size, watermark=watermark, enable_prefix_caching=draw(st.booleans()))
@@ -77,7 +83,8 @@ GONE = ("cancelled", "expired")
 
 def play(world: tuple[Config, int], script: list[Offer]) -> Driver:
     """Run the script to its end."""
-    driver = Driver(*world, {rid: offer.length for rid, offer in enumerate(script, 1)})
+    lengths = {rid: offer.length for rid, offer in enumerate(script, 1)}
+    driver = Driver(*world, lengths, predictor=KnownCost(LinearCost(50_000, 5_000, 0, 3_000, 0)))
     leaving: dict[int, list[int]] = {}
     for rid, offer in enumerate(script, 1):
         for _ in range(offer.gap):
