@@ -3,6 +3,7 @@
 import argparse
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,7 +46,10 @@ def run(args: argparse.Namespace) -> int:
     setup, workload = prepare(args.workload, load_config(args.config), workers=args.workers, seed=args.seed)
     sys.stderr.write(f"{workload.about['loop']}: {len(workload):,} requests in virtual time\n")
     with _place(args.out) as folder:
+        begun = time.perf_counter()
         record_workload(setup, workload, folder, seed=args.seed, summary=args.summary)
+        took = time.perf_counter() - begun
+        sys.stderr.write(f"simulated and written in {took:.2f} s, {len(workload) / took:,.0f} requests a second\n")
         with Session(folder) as session:
             made = report(session)
     if args.json:
