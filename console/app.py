@@ -11,7 +11,11 @@ from textual.theme import Theme
 
 from console.asking import Asker, busy, wait_until_quiet
 from console.book import Book
+from console.filter import EVERYTHING, Filter
+from console.filter_language import parse_filter
+from console.remembering import Memory, Remembered
 from console.theme import COLOURS
+from recorder.errors import UserError
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -52,7 +56,8 @@ def _palette() -> "type[Provider]":
 class Tailtrace(App[None]):
     """Shows runs. `books` are the runs of the command line, `place` the chosen one; `slo_ns` is what counts as slow.
 
-    With a `watch` the last of them is still recorded, and the screens move with it.
+    With a `watch` the last of them is still recorded, and the screens move with it. `only` is the filter to begin
+    with; None: the one that the first run was left with.
     """
 
     TITLE = "tailtrace"
@@ -72,14 +77,18 @@ class Tailtrace(App[None]):
         start: Start = "overview",
         slo_ns: int | None = None,
         watch: "Watch | None" = None,
+        only: Filter | None = None,
     ) -> None:
         super().__init__()
+        self.only = EVERYTHING if only is None else only
+        self.memory = Memory()
         self.books = list(books)
         self.place = 0
         self.slo_ns = slo_ns
         self.watch_live = watch
         self.wanted_rid: int | None = None
-        self._start = start
+        self.wanted_t: int | None = None
+        self._start, self._recall_filter = start, only is None
         self._askers: list[Asker] = []
         for theme in (_theme(dark=True), _theme(dark=False)):
             self.register_theme(theme)
@@ -91,7 +100,9 @@ class Tailtrace(App[None]):
         return self.books[self.place]
 
     async def on_mount(self) -> None:
-        """Begin with the screen that was asked for."""
+        """Begin with the screen that was asked for, and with what is remembered of the runs."""
+        for book in self.books:
+            self.recall(book)
         await self.switch_mode(self._start)
         if self.watch_live is not None:
             self.set_interval(_LOOK_S, self.look)
@@ -105,6 +116,7 @@ class Tailtrace(App[None]):
             return
         if watch.run != self.books[-1].path:
             self.books.append(Book(watch.run))
+            self.recall(self.books[-1])
             self.place = len(self.books) - 1
             watch.begin()
             screen.refresh_run()
@@ -120,6 +132,47 @@ class Tailtrace(App[None]):
             self.watch_live.come_back()
             self.screen.to_the_edge()
             self.look()
+
+    def recall(self, book: Book) -> None:
+        """What is remembered of a run: its marks, and the filter that the first one was left with."""
+        try:
+            remembered = self.memory.recall(book.info)
+            book.marks = remembered.marks
+            if self._recall_filter and book is self.books[0]:
+                self.only = parse_filter(remembered.filter)
+        except UserError as error:
+            self.notify(str(error), severity="warning", markup=False, timeout=10)
+
+    def remember(self, book: Book) -> None:
+        """Keep what somebody marked and looked at for the next time."""
+        try:
+            self.memory.keep(book.info, Remembered(filter=str(self.only), marks=book.marks))
+        except UserError as error:
+            self.notify(str(error), severity="warning", markup=False, timeout=10)
+
+    def look_at(self, only: Filter) -> None:
+        """Put every screen under another filter."""
+        from console.screens.base import RunScreen
+
+        if only == self.only:
+            return
+        self.only = only
+        self.remember(self.book)
+        if isinstance(self.screen, RunScreen):
+            self.screen.refresh_run()
+
+    def action_marks(self) -> None:
+        """List the marks of the chosen run."""
+        from console.screens.marks import MarksScreen
+
+        book = self.book
+        zero = book.lanes.window.low if book.lanes is not None else 0
+        self.push_screen(MarksScreen(book, zero, lambda: self.remember(book)), self._jump)
+
+    async def _jump(self, at: int | None) -> None:
+        if at is not None:
+            self.wanted_t = at
+            await self.switch_mode("timeline")
 
     def new_asker(self) -> Asker:
         """One more line of questions, known to `leave`."""

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from console.filter import Filter
+from console.marks import Marks
 from console.session import Session, rows
-from recorder.run import load_info, run_state
+from recorder.run import RunInfo, load_info, run_state
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,26 +33,43 @@ class Health:
     damages: tuple[tuple[str, str], ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Book:
     """One run of those on the command line. What it holds is filled in when a thread has answered.
 
-    `answered_ns` is the sum of the end-to-end times of the ok requests, which the causes in `report` have to add up to.
+    `lanes` are all there are, `seen` those under a filter. `report` says itself which filter it is under;
+    `answered_ns` is the sum of the end-to-end times of its ok requests, which its causes have to add up to.
+    `marks` and what is remembered of the run come and go with the application.
     """
 
     path: Path
     lanes: "Lanes | None" = None
+    seen: "tuple[Filter, Lanes] | None" = None
     report: "Report | None" = None
     answered_ns: int = 0
     health: Health | None = None
     revision: int = 0
+    marks: Marks = ()
     _session: Session | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def name(self) -> str:
         """What the run is called."""
-        return load_info(self.path).run_id if self._session is None else self._session.name
+        return self.info.run_id
+
+    @property
+    def info(self) -> RunInfo:
+        """What the run says of itself."""
+        return load_info(self.path) if self._session is None else self._session.tables.info
+
+    def report_under(self, only: Filter) -> "Report | None":
+        """The report, if it is there and under this filter."""
+        return self.report if self.report is not None and self.report["filter"] == str(only) else None
+
+    def lanes_under(self, only: Filter) -> "Lanes | None":
+        """The lanes, if they are there and under this filter."""
+        return self.seen[1] if self.seen is not None and self.seen[0] == only else None
 
     def session(self) -> Session:
         """The open run; opened by whoever asks first. Call it from a thread: it reads files."""
@@ -63,8 +82,26 @@ class Book:
         """Look at the run again, and forget what was worked out. Call it from a thread."""
         session = self.session()
         session.refresh()
-        self.lanes = self.report = None
+        self.lanes = self.seen = self.report = None
         self.revision += 1
+
+
+def read_lanes(
+    book: Book, only: Filter, session: Session, cursor: "duckdb.DuckDBPyConnection"
+) -> "tuple[Lanes, tuple[Filter, Lanes]]":
+    """All lanes, and those under a filter; only what is not there yet is read."""
+    from console.lanes import load_lanes
+
+    lanes = book.lanes if book.lanes is not None else load_lanes(session, cursor)
+    return lanes, (only, lanes.under(session.picked(only, cursor=cursor)) if only else lanes)
+
+
+def read_names(session: Session, cursor: "duckdb.DuckDBPyConnection") -> dict[str, list[str]]:
+    """The words that a filter can ask the run for, by field."""
+    names: dict[str, list[str]] = {}
+    for row in rows(session.ask("filter_names", cursor=cursor)):
+        names.setdefault(str(row["field"]), []).append(str(row["name"]))
+    return names
 
 
 def read_health(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Health:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from console.filter import EVERYTHING, Filter
+from console.jsonout import leaves
 from console.measures import REPORTED
 from console.report import Report, report
 from console.session import Session
@@ -68,7 +69,7 @@ def delta(a: Any, b: Any) -> Any:  # noqa: ANN401  # follows the shape of the re
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Difference]:
     """Every setting that differs, by dotted key, in the order of `a` and then of `b`."""
-    flat_a, flat_b = (dict(_flat("", {key: setup.get(key) for key in _SETUP})) for setup in (a, b))
+    flat_a, flat_b = (dict(leaves({key: setup.get(key) for key in _SETUP})) for setup in (a, b))
     for key in {**flat_a, **flat_b}:
         if flat_a.get(key) != flat_b.get(key):
             yield Difference(key=key, a=flat_a.get(key), b=flat_b.get(key))
@@ -77,17 +78,6 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Differen
 def _absent(other: Mapping[str, Any], key: str) -> object:
     """What a side lacks is 0 where it is a sum (a cause that did not occur), and of the other's shape otherwise."""
     return {} if isinstance(other.get(key), Mapping) else 0
-
-
-def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401  # configurations nest as they like
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flat(f"{prefix}.{key}" if prefix else str(key), item)
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _flat(f"{prefix}[{place}]", item)
-    else:
-        yield prefix, value
 
 
 @dataclass(frozen=True)

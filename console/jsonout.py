@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 
@@ -20,3 +21,15 @@ def finite(value: Any) -> Any:  # noqa: ANN401  # a JSON document is as deep as 
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     return value
+
+
+def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401  # configurations nest as they like
+    """Every value of a document that holds no others, by its dotted key: `requests.total`, `devices[0].name`."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from leaves(item, f"{prefix}.{key}" if prefix else str(key))
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from leaves(item, f"{prefix}[{place}]")
+    else:
+        yield prefix, value

@@ -14,6 +14,8 @@ class Scope(StrEnum):
     TIMELINE = "Timeline"
     DETAIL = "Request detail"
     COMPARE = "Compare"
+    MARKS = "Marks"
+    EXPORT = "Export"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def _timeline() -> Iterator[Key]:
     yield Key(at, "plus,equals_sign", "+", "speed(1)", "Faster", "up to 64 times", "speed")
     yield Key(at, "minus", "-", "speed(-1)", "Slower", "down to a tenth")
     yield Key(at, "r", "r", "reverse", "Reverse", "play backwards, or forwards again")
-    yield Key(at, "y", "y", "copy", "Copy the request id", "of the selected request")
+    yield Key(at, "m", "m", "mark", "Mark", "remember where the playhead stands", "mark")
 
 
 def _detail() -> Iterator[Key]:
@@ -78,7 +80,7 @@ def _overview() -> Iterator[Key]:
     yield Key(at, "k,up", "k ↑", "scroll(-1)", "Scroll up", "one line", palette=False)
     yield Key(at, "pagedown,space", "pgdn", "scroll(12)", "Page down", "twelve lines", palette=False)
     yield Key(at, "pageup", "pgup", "scroll(-12)", "Page up", "twelve lines", palette=False)
-    yield Key(at, "m", "m", "metric", "Next metric", "plot E2E, TTFT or TPOT over time", "metric")
+    yield Key(at, "v", "v", "metric", "Next metric", "plot E2E, TTFT or TPOT over time", "metric")
     yield Key(at, "n", "n", "slow", "Slowest request", "show it on the timeline", "slowest")
 
 
@@ -87,7 +89,7 @@ def _compare() -> Iterator[Key]:
     yield Key(at, "j,down", "j ↓", "pair(1)", "Next request", "select the pair below", palette=False)
     yield Key(at, "k,up", "k ↑", "pair(-1)", "Previous request", "select the pair above", palette=False)
     yield Key(at, "o", "o", "order", "Turn the list around", "biggest winner first, or loser", "order")
-    yield Key(at, "m", "m", "metric", "Next metric", "CDF of E2E, TTFT or TPOT", "metric")
+    yield Key(at, "v", "v", "metric", "Next metric", "CDF of E2E, TTFT or TPOT", "metric")
     yield Key(at, "pagedown,space", "pgdn", "scroll(12)", "Page down", "twelve lines", palette=False)
     yield Key(at, "pageup", "pgup", "scroll(-12)", "Page up", "twelve lines", palette=False)
     yield Key(
@@ -95,11 +97,36 @@ def _compare() -> Iterator[Key]:
     )
 
 
+def _marks() -> Iterator[Key]:
+    at = Scope.MARKS
+    yield Key(at, "enter", "enter", "jump", "Jump to the mark", "on the timeline", "jump", palette=False)
+    yield Key(at, "j,down", "j ↓", "mark(1)", "Next mark", "select the row below", palette=False)
+    yield Key(at, "k,up", "k ↑", "mark(-1)", "Previous mark", "select the row above", palette=False)
+    yield Key(at, "d,delete", "d", "remove", "Remove the mark", "the selected one", "remove", palette=False)
+    yield Key(
+        at, "escape,apostrophe,q", "esc", "close", "Close the marks", "stay where you are", "close", palette=False
+    )
+
+
+def _export() -> Iterator[Key]:
+    at = Scope.EXPORT
+    yield Key(at, "c", "c", "form('csv')", "As CSV", "rows of what is shown", "CSV", palette=False)
+    yield Key(at, "j", "j", "form('json')", "As JSON", "the numbers of the headless twin", "JSON", palette=False)
+    yield Key(at, "p", "p", "form('parquet')", "As Parquet", "rows of what is shown", "Parquet", palette=False)
+    yield Key(at, "s", "s", "form('svg')", "As SVG", "a picture of the screen", "SVG", palette=False)
+    yield Key(at, "escape,q,e", "esc", "close", "Export nothing", "", "nothing", palette=False)
+
+
 def _everywhere() -> Iterator[Key]:
     at = Scope.EVERYWHERE
     yield Key(at, "1", "1", "app.show('overview')", "Overview", "percentiles, phases, causes, health")
     yield Key(at, "2", "2", "app.show('timeline')", "Timeline", "every request over the worker's passes")
     yield Key(at, "3", "3", "app.show('compare')", "Compare", "two runs, request by request")
+    yield Key(at, "slash", "/", "filter", "Filter", "look at some requests only", "filter")
+    yield Key(at, "backspace", "bksp", "unfilter", "Less of a filter", "take its last term away")
+    yield Key(at, "apostrophe", "'", "app.marks", "Marks", "list them, and jump", "")
+    yield Key(at, "y", "y", "copy", "Copy", "the selected request, or what is shown")
+    yield Key(at, "e", "e", "export", "Export", "what is shown: CSV, JSON, Parquet, SVG", "export")
     yield Key(at, "tab", "tab", "app.next_run(1)", "Next run", "of those on the command line")
     yield Key(at, "shift+tab", "shift+tab", "app.next_run(-1)", "Previous run", "of those on the command line")
     yield Key(at, "R", "R", "app.reload", "Reload", "read again; a live run has grown", "reload")
@@ -112,7 +139,7 @@ def _everywhere() -> Iterator[Key]:
     yield Key(at, "q,ctrl+q,ctrl+c", "q", "app.quit", "Quit", "leave the console", "quit")
 
 
-KEYS: Final = (*_overview(), *_timeline(), *_detail(), *_compare(), *_everywhere())
+KEYS: Final = (*_overview(), *_timeline(), *_detail(), *_compare(), *_marks(), *_export(), *_everywhere())
 
 
 def keys_of(*scopes: Scope) -> tuple[Key, ...]:

@@ -4,6 +4,7 @@ Loaded once (and again on reload), whole, in a thread; a frame then asks no data
 `NONE` is an unknown one.
 """
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from console.session import Session
-from console.timeline import Ints, Passes, Window, in_flight
+from console.timeline import Bools, Ints, Passes, Window, in_flight
 from recorder.schema import NONE
 from recorder.words import StepKind
 
@@ -27,6 +28,7 @@ _PASS_COLUMNS: Final = (
     "step", "t_sched", "t_exec", "t_done", "t_end", "prefills", "prefill_tokens", "decodes",
     "waiting", "running", "kv_used", "kv_total", "head_rid",
 )  # fmt: skip
+_ATTEMPT_BITS: Final = 16
 _KINDS: Final = tuple(kind.value for kind in StepKind)
 
 
@@ -94,15 +96,42 @@ class Lanes:
         self._first_span = np.searchsorted(ints(spans, "lane"), np.arange(len(self) + 1))
         self._flying: tuple[int, list[int]] | None = None
         self._by_rid = {int(rid): index for index, rid in enumerate(self.columns["rid"])}
+        self.in_sight: Bools = np.ones(len(self), bool)
 
     def __len__(self) -> int:
         return len(self.columns["rid"])
+
+    def under(self, picked: pa.Table) -> "Lanes":
+        """The same run with only these attempts (`rid, attempt`) in sight. Every lane keeps its number.
+
+        A lane out of sight is not drawn and not counted, but can still be named: as somebody's culprit, say.
+        """
+        narrowed = copy.copy(self)
+        narrowed._flying = None
+        for name in ("ok", "p95", "sighted"):
+            vars(narrowed).pop(name, None)
+        narrowed.in_sight = np.isin(
+            _attempts(self.columns["rid"], self.columns["attempt"]),
+            _attempts(ints(picked, "rid"), ints(picked, "attempt")),
+        )
+        return narrowed
+
+    @cached_property
+    def sighted(self) -> Ints:
+        """The lanes in sight, in the order of arrival."""
+        return np.flatnonzero(self.in_sight).astype(np.int64)
 
     def lane(self, index: int) -> Lane:
         """The lane at a place in the order of arrival."""
         numbers = {name: _known(column[index]) for name, column in self.columns.items()}
         request_id, tier, status, reason = (texts[index].as_py() or "" for texts in self._texts.values())
         return Lane(index, request_id, tier, status, reason, numbers)
+
+    def rows(self, indices: Ints) -> pa.Table:
+        """Lanes as rows; times in ns, on the run's clock where they are instants."""
+        texts = {name: column.take(indices) for name, column in self._texts.items()}
+        numbers = {name: column[indices] for name, column in self.columns.items()}
+        return pa.table({**texts, **{name: pa.array(column, mask=column == NONE) for name, column in numbers.items()}})
 
     def spans(self, index: int) -> list[tuple[str, int, int]]:
         """The phases of a lane: `(name, start, end)` in order of time."""
@@ -116,13 +145,14 @@ class Lanes:
 
     def alive(self, window: Window) -> Ints:
         """The lanes whose life touches the window, in the order of arrival."""
-        begun = self.columns["arrival"] < window.end
+        begun = self.in_sight & (self.columns["arrival"] < window.end)
         return np.flatnonzero(begun & (self.columns["finish"] >= window.start)).astype(np.int64)
 
     def flying(self, width: int) -> list[int]:
         """How many requests were in flight in each of `width` columns of the whole run; kept for the last width."""
         if self._flying is None or self._flying[0] != width:
-            counts = in_flight(self.columns["arrival"], self.columns["finish"], self.window.edges(width))
+            begun, over = (self.columns[name][self.in_sight] for name in ("arrival", "finish"))
+            counts = in_flight(begun, over, self.window.edges(width))
             self._flying = width, counts.tolist()
         return self._flying[1]
 
@@ -134,10 +164,14 @@ class Lanes:
         return [int(i) for i in np.flatnonzero(here & (queued != NONE) & (queued <= t) & still)]
 
     def slow(self, slo_ns: int | None) -> Ints:
-        """The lanes whose end to end is over `slo_ns`; over the p95 of all finished ones where None."""
+        """The lanes whose end to end is over `slo_ns`; over the p95 of the answered ones where None."""
         e2e = self.columns["e2e"]
         limit = slo_ns if slo_ns is not None else self.p95
-        return np.flatnonzero(e2e > limit).astype(np.int64) if limit is not None else np.array([], np.int64)
+        return (
+            np.flatnonzero(self.in_sight & (e2e > limit)).astype(np.int64)
+            if limit is not None
+            else np.array([], np.int64)
+        )
 
     @cached_property
     def p95(self) -> int | None:
@@ -149,7 +183,7 @@ class Lanes:
     def ok(self) -> Ints:
         """The lanes that were answered and whose end to end is known."""
         status = np.asarray(self._texts["status"].to_pylist(), dtype=object)
-        return np.flatnonzero((status == "ok") & (self.columns["e2e"] != NONE)).astype(np.int64)
+        return np.flatnonzero(self.in_sight & (status == "ok") & (self.columns["e2e"] != NONE)).astype(np.int64)
 
     def find(self, name: str) -> int | None:
         """The lane of a request by its id or its number; of several attempts the last."""
@@ -191,6 +225,11 @@ def load_lanes(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Lanes:
         steps=session.ask("timeline_steps", cursor=cursor),
         events=session.ask("timeline_events", cursor=cursor),
     )
+
+
+def _attempts(rids: Ints, attempts: Ints) -> Ints:
+    """One number for each attempt."""
+    return rids << _ATTEMPT_BITS | attempts
 
 
 def ints(table: pa.Table, name: str) -> Ints:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from console.lanes import Lane, Lanes
+from console.marks import Marks
 from console.playhead import Playhead
 from console.seeking import Places
 from console.timeline import Passes, Window
@@ -27,6 +28,7 @@ class Replay:
     selected: int | None
     slow: frozenset[int]
     top: int = 0
+    marks: Marks = ()
 
     @classmethod
     def of(cls, lanes: Lanes, slo_ns: int | None) -> "Replay":
@@ -37,18 +39,22 @@ class Replay:
             slo_ns=slo_ns,
             playhead=Playhead.resting(window.low, window.high),
             window=window,
-            selected=0 if len(lanes) else None,
+            selected=int(lanes.sighted[0]) if len(lanes.sighted) else None,
             slow=frozenset(lanes.slow(slo_ns).tolist()),
         )
 
     def resume(self, before: "Replay", now: int) -> None:
-        """Stand where somebody stood in an earlier look at the same run; at its end, if that was it."""
+        """Stand where somebody stood in an earlier look at the same run; at its end, if that was it.
+
+        Where the lane that was selected is out of sight now, it is the next one.
+        """
         ended = not before.playhead.playing and before.playhead.at == before.playhead.end
         low, high = self.window.low, self.window.high
         self.playhead = self.playhead if ended else before.playhead.over(low, high, now)
         self.window = before.window.over(low, high)
         lane = before.lane()
-        self.selected = self.lanes.of_rid(lane.rid) if lane is not None else self.selected
+        index = self.lanes.of_rid(lane.rid) if lane is not None else None
+        self.selected = self._nearest(index) if index is not None else self.selected
 
     def to_edge(self) -> None:
         """Stand at the newest of everything; a window that shows a whole long run is narrowed to its last part."""
@@ -56,15 +62,23 @@ class Replay:
         whole = window.span == window.high - window.low
         self.playhead = Playhead.resting(window.low, window.high)
         self.window = window.latest(_LIVE_NS if whole else window.span)
-        self.selected = len(self.lanes) - 1 if len(self.lanes) else None
+        self.selected = self._newest()
 
     def at_edge(self) -> bool:
         """Whether somebody stands there, so that the picture may move on with the run."""
         window, playhead = self.window, self.playhead
-        newest = self.selected is None or self.selected == len(self.lanes) - 1
+        newest = self.selected is None or self.selected == self._newest()
         resting = not playhead.playing and playhead.at == playhead.end
         all_of_it = window.span == window.high - window.low > _LIVE_NS
         return newest and resting and window.end == window.high and not all_of_it
+
+    def _newest(self) -> int | None:
+        return int(self.lanes.sighted[-1]) if len(self.lanes.sighted) else None
+
+    def _nearest(self, index: int) -> int | None:
+        """A lane in sight: this one, or the next."""
+        sighted = self.lanes.sighted
+        return int(sighted[min(int(sighted.searchsorted(index)), len(sighted) - 1)]) if len(sighted) else None
 
     def frame(self, now: int, rows: int, *, follow: bool = False) -> Frame:
         """The picture of this instant. With `follow` window and rows move so that what happens there can be seen."""
@@ -76,7 +90,7 @@ class Replay:
             self.top = top_following(self.lanes, shown, at, self.top, rows)
         else:
             self.top = top_for(self.selected, shown, self.top, rows)
-        return Frame(at, self.window, self.selected, self.top, self.slow)
+        return Frame(at, self.window, self.selected, self.top, self.slow, self.marks)
 
     def lane(self) -> Lane | None:
         """The selected lane."""
@@ -159,7 +173,7 @@ class Replay:
         self.selected = index
 
     def places(self, now: int, wall_offset: int | None) -> Places:
-        """What a typed target may refer to; a request that is named gets selected."""
+        """What a typed target may refer to; a request that is named gets selected if it is in sight."""
         return Places(
             start=self.playhead.start,
             end=self.playhead.end,
@@ -173,5 +187,6 @@ class Replay:
         index = self.lanes.find(name)
         if index is None:
             return None
-        self.selected = index
+        if self.lanes.in_sight[index]:
+            self.selected = index
         return self.lanes.lane(index).arrival

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 CLOSEST: Final = 1_000
 """The narrowest window, ns; closer there is nothing that a stamp from Python could resolve."""

@@ -1,12 +1,14 @@
 """`tailtrace open RUN [RUN...]`: the console on a terminal."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from console.commands import RUN_HELP
+from console.commands import FILTER_HELP, RUN_HELP
+from console.filter import Filter
+from console.filter_language import parse_filter
+from console.leaving import exit_at_once
 from recorder.copies import local
 from recorder.errors import UserError
 from recorder.run import load_info
@@ -23,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help=f"{RUN_HELP}; two or more to compare")
     parser.add_argument("--screen", choices=_SCREENS, help="screen to begin with (default: compare for several runs)")
     parser.add_argument("--slo-ms", type=float, metavar="MS", help="end to end over this is slow (default: its p95)")
+    parser.add_argument("--filter", metavar="TEXT", help=f"{FILTER_HELP}; default: as the run was left")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,25 +34,25 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--slo-ms must be above 0, got {args.slo_ms:g}")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("open needs a terminal; `tailtrace report RUN` prints the same numbers anywhere")
+    only = None if args.filter is None else parse_filter(args.filter)
     runs = [local(run) for run in args.runs]
     for path in runs:
         load_info(path)
-    app = build(runs, args.screen, args.slo_ms)
+    app = build(runs, args.screen, args.slo_ms, only)
     app.run()
     code = app.return_code or 0
     if not app.leave(_PATIENCE_S):
-        # A thread is deep in a computation that nothing interrupts. Python must not take itself apart around it (it
-        # would abort), and nobody who has left wants to wait for it.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        exit_at_once(code)
     return code
 
 
-def build(runs: list[Path], screen: str | None = None, slo_ms: float | None = None) -> "Tailtrace":
+def build(
+    runs: list[Path], screen: str | None = None, slo_ms: float | None = None, only: Filter | None = None
+) -> "Tailtrace":
     """The application, not yet on screen."""
     from console.app import Tailtrace
     from console.book import Book
 
     start = screen or ("compare" if len(runs) > 1 else "overview")
-    return Tailtrace([Book(path) for path in runs], start, None if slo_ms is None else round(slo_ms * 1e6))
+    slo_ns = None if slo_ms is None else round(slo_ms * 1e6)
+    return Tailtrace([Book(path) for path in runs], start, slo_ns, only=only)

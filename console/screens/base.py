@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from textual.app import ComposeResult
@@ -11,11 +12,15 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from console.asking import Asker, Question, Superseded
-from console.book import Book, Health, read_health
+from console.book import Book, Health, read_health, read_names
+from console.exporting import Shown, save
+from console.filter import EVERYTHING, Filter
 from console.keys import Scope, footer_keys
 from console.screens.bindings import bindings
 from console.session import Session
+from console.widgets.chips import Chips, Counts
 from console.widgets.chrome import key_bar, status_line, top_bar
+from console.widgets.filterline import FilterLine
 from console.widgets.ink import Line
 from console.widgets.paper import Paper
 from recorder.errors import UserError
@@ -55,7 +60,8 @@ class RunScreen(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._askers: dict[str, Asker] = {}
-        self._shown: tuple[Book, int] | None = None
+        self._shown: tuple[Book, int, Filter] | None = None
+        self._counts: Counts | None = None
 
     @property
     def tailtrace(self) -> "Tailtrace":
@@ -67,13 +73,34 @@ class RunScreen(Screen[None]):
         """The run that is chosen."""
         return self.tailtrace.book
 
+    @property
+    def only(self) -> Filter:
+        """The filter that all numbers are under."""
+        return self.tailtrace.only
+
+    def on_screen(self) -> tuple[Book, ...]:
+        """The runs that are shown."""
+        return (self.book,)
+
     def body(self) -> ComposeResult:
         """The widgets between the bars."""
         raise NotImplementedError
 
     def turn(self) -> None:
-        """The chosen run is another one, or has been read again: fetch and show it."""
+        """The chosen run or the filter is another one, or the run has been read again: fetch and show it."""
         raise NotImplementedError
+
+    def shown(self) -> Shown | None:
+        """What is on screen, for a file; None while there is nothing yet."""
+        raise NotImplementedError
+
+    def copied(self) -> tuple[str, str] | None:
+        """What is on screen or selected, for the clipboard, and what that is called; None while there is nothing."""
+        raise NotImplementedError
+
+    def give_focus_back(self) -> None:
+        """A line that asked something has been closed."""
+        self.set_focus(None)
 
     def note(self) -> Line:
         """What this screen adds at the right end of the status line."""
@@ -93,7 +120,9 @@ class RunScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Bars around the body."""
         yield Paper(self._top, classes="bar top")
+        yield Chips(lambda: (self.only, self._counts))
         yield from self.body()
+        yield FilterLine()
         yield Paper(self._status, classes="bar status")
         yield Paper(self._keys, classes="bar keys")
 
@@ -112,11 +141,15 @@ class RunScreen(Screen[None]):
             asker.supersede()
 
     def refresh_run(self) -> None:
-        """Turn to the chosen run where it is not what is shown."""
-        if self._shown == (self.book, self.book.revision):
+        """Turn to the chosen run, under the filter, where that is not what is shown."""
+        wanted = (self.book, self.book.revision, self.only)
+        if self._shown == wanted:
             return
-        self._shown = (self.book, self.book.revision)
+        self._shown = wanted
         self.ask("health", read_health, self._healthy)
+        self._counts = None
+        if self.only:
+            self.ask("counts", partial(_read_counts, self.only, self.on_screen()), self._counted)
         self.turn()
         self.redraw_bars()
 
@@ -154,6 +187,69 @@ class RunScreen(Screen[None]):
         if message.generation == message.asker.generation:
             message.arrive()
 
+    # The filter
+
+    def action_filter(self) -> None:
+        """Ask which requests to look at."""
+        line = self.query_one(FilterLine)
+        line.open(self.only)
+        self.ask("names", read_names, line.know)
+
+    def action_unfilter(self) -> None:
+        """Take the last term away."""
+        self.tailtrace.look_at(self.only.without(len(self.only.terms) - 1))
+
+    def on_filter_line_given(self, message: FilterLine.Given) -> None:
+        """Look at these."""
+        self.on_filter_line_left()
+        self.tailtrace.look_at(message.only)
+
+    def on_filter_line_left(self) -> None:
+        """The filter stays."""
+        self.query_one(FilterLine).close()
+        self.give_focus_back()
+
+    def on_chips_removed(self, message: Chips.Removed) -> None:
+        """Do without a term."""
+        self.tailtrace.look_at(self.only.without(message.place))
+
+    def _counted(self, counts: Counts) -> None:
+        self._counts = counts
+        self.redraw(".chips")
+
+    # Copy and export
+
+    def action_copy(self) -> None:
+        """To the clipboard of the terminal (OSC 52)."""
+        found = self.copied()
+        if found is not None:
+            text, name = found
+            self.app.copy_to_clipboard(text)
+            self.notify(f"copied {name}", markup=False, timeout=2)
+
+    def action_export(self) -> None:
+        """Ask for the format, and write the file."""
+        from console.screens.export import ExportScreen
+
+        self.app.clear_notifications()  # they are no part of the picture
+        self.app.push_screen(ExportScreen(), self._chosen)
+
+    def _chosen(self, form: str | None) -> None:
+        if form is not None:
+            self.call_after_refresh(self._export, form)
+
+    def _export(self, form: str) -> None:
+        shown = self.shown()
+        if shown is None:
+            self.notify("there is nothing to export yet", markup=False, timeout=2)
+            return
+        picture = self.app.export_screenshot(title="tailtrace") if form == "svg" else ""
+
+        def write(_session: Session, _cursor: "duckdb.DuckDBPyConnection") -> Path:
+            return save(shown, form, picture, Path.cwd())
+
+        self.ask("export", write, lambda file: self.notify(f"written to {file}", markup=False, timeout=8))
+
     def redraw(self, selector: str, *, layout: bool = False) -> None:
         """Draw the papers that match again."""
         for paper in self.query(selector).results(Paper):
@@ -187,3 +283,11 @@ class RunScreen(Screen[None]):
     def watch_focused(self, _focused: Widget | None) -> None:
         """The footer follows the focus."""
         self.redraw(".keys")
+
+
+def _read_counts(
+    only: Filter, books: tuple[Book, ...], _session: Session, _cursor: "duckdb.DuckDBPyConnection"
+) -> Counts:
+    """How many attempts of each run the filter lets through, of all."""
+    sessions = [book.session() for book in books]
+    return [(session.picked(only).num_rows, session.picked(EVERYTHING).num_rows) for session in sessions]

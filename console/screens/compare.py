@@ -6,6 +6,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 from textual.app import ComposeResult
@@ -13,10 +14,12 @@ from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
 
 from console.asking import Superseded
-from console.book import Book
+from console.book import Book, read_lanes
 from console.compare import Comparison, compare, pair
+from console.exporting import Shown
+from console.filter import Filter
 from console.keys import Scope
-from console.lanes import Lanes, load_lanes
+from console.lanes import Lanes
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.screens.request import read_causes
@@ -35,13 +38,24 @@ _CURVE: Final = 13
 _PLAIN: Final = Console(color_system="truecolor", file=io.StringIO())
 
 
+Seen = tuple[Filter, Lanes]
+
+
 class Answer(NamedTuple):
-    """Everything the screen shows of two runs; `curves` are the sorted times of each measure in ms, A and B."""
+    """Everything the screen shows of two runs; `curves` are the times of each measure in ms, A and B.
+
+    `read` are all lanes of each run, and those under the filter.
+    """
 
     comparison: Comparison
     pairs: Pairs
-    lanes: tuple[Lanes, Lanes]
+    read: tuple[tuple[Lanes, Seen], tuple[Lanes, Seen]]
     curves: dict[str, tuple[list[float], list[float]]]
+
+    @property
+    def lanes(self) -> tuple[Lanes, Lanes]:
+        """Those under the filter."""
+        return self.read[0][1][1], self.read[1][1][1]
 
 
 class CompareScreen(RunScreen):
@@ -86,6 +100,10 @@ class CompareScreen(RunScreen):
         books, place = self.tailtrace.books, self.tailtrace.place
         return None if len(books) < 2 else (books[0], books[place or 1])
 
+    def on_screen(self) -> tuple[Book, ...]:
+        """Both runs."""
+        return self.sides or (self.book,)
+
     def heading(self) -> str:
         """Both runs."""
         return self.book.name if self.sides is None else " → ".join(book.name for book in self.sides)
@@ -95,12 +113,12 @@ class CompareScreen(RunScreen):
         self._answer = self._causes = None
         self._selected = 0
         if self.sides is not None:
-            self.ask("compare", partial(_read, self.sides), self._arrive)
+            self.ask("compare", partial(_read, self.sides, self.only), self._arrive)
         self.redraw("#page, #pairs", layout=True)
 
     def reload_run(self) -> None:
         """Read both runs again."""
-        sides = self.sides or (self.book,)
+        sides = self.on_screen()
 
         def read(_session: Session, _cursor: duckdb.DuckDBPyConnection) -> None:
             for book in sides:
@@ -111,8 +129,8 @@ class CompareScreen(RunScreen):
     def _arrive(self, answer: Answer) -> None:
         self._answer = answer
         if self.sides is not None:
-            for book, lanes in zip(self.sides, answer.lanes, strict=True):
-                book.lanes = lanes
+            for book, lanes in zip(self.sides, answer.read, strict=True):
+                book.lanes, book.seen = lanes
         self._explain()
         self.redraw("#page, #pairs", layout=True)
 
@@ -145,6 +163,25 @@ class CompareScreen(RunScreen):
             self.tailtrace.wanted_rid = self._answer.pairs.rids_b[place]
             self.tailtrace.place = self.tailtrace.books.index(self.sides[1])
             await self.tailtrace.action_show("timeline")
+
+    def shown(self) -> Shown | None:
+        """The pairs, and the comparison as `tailtrace compare` has it."""
+        answer = self._answer
+        if answer is None:
+            return None
+        return Shown(
+            f"{answer.comparison['a']['run']}-{answer.comparison['b']['run']}-compare",
+            lambda: _pair_rows(answer.pairs),
+            lambda: answer.comparison,
+        )
+
+    def copied(self) -> tuple[str, str] | None:
+        """The selected pair: its id and what it took in A and in B."""
+        place = self._place()
+        if self._answer is None or place is None:
+            return None
+        row = _pair_rows(self._answer.pairs).slice(place, 1).to_pylist()[0]
+        return "\t".join(str(value) for value in row.values()), str(row["request_id"])
 
     def _place(self) -> int | None:
         """The selected pair in the order of `Pairs`."""
@@ -213,7 +250,7 @@ class CompareScreen(RunScreen):
         key = (id(self._answer), metric, width, height, dark)
         if self._curve[0] != key:
             a, b = self._answer.curves[metric]
-            title = f"{metric.upper()}, share of requests done  (m: next)"
+            title = f"{metric.upper()}, share of requests done  (v: next)"
             drawn = cdf(title, {"A": a, "B": b}, width=width, height=height - 1, colour="true", dark=dark)
             self._curve = (key, [crop(_from_ansi(line, dark), width) for line in drawn])
         return self._curve[1]
@@ -231,24 +268,30 @@ def _from_ansi(line: str, dark: bool) -> Line:
     return pieces
 
 
-def _read(sides: tuple[Book, Book], _session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:
+def _read(sides: tuple[Book, Book], only: Filter, _session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:
     """Everything about two runs."""
     import console.text.curves  # noqa: F401  # so that plotext is there when the screen draws
 
     a, b = (book.session() for book in sides)
-    comparison = compare(a, b)
-    lanes = []
+    comparison = compare(a, b, only)
+    read = []
     for book, session in zip(sides, (a, b), strict=True):
         with session.connect() as own:
-            lanes.append(book.lanes if book.lanes is not None else load_lanes(session, own))
-    return Answer(comparison, _read_pairs(a, b), (lanes[0], lanes[1]), _curves(lanes[0], lanes[1]))
+            read.append(read_lanes(book, only, session, own))
+    return Answer(comparison, _read_pairs(a, b, only), (read[0], read[1]), _curves(read[0][1][1], read[1][1][1]))
 
 
-def _read_pairs(a: Session, b: Session) -> Pairs:
-    rows = pair(a, b).answered
+def _read_pairs(a: Session, b: Session, only: Filter) -> Pairs:
+    rows = pair(a, b, only).answered
     names, rids_a, rids_b = (rows[name].to_pylist() for name in ("request_id", "rid_a", "rid_b"))
     times = tuple(np.asarray(rows[f"e2e_ns_{side}"].to_numpy(), np.float64) for side in "ab")
     return by_change(names, (rids_a, rids_b), (times[0], times[1]))
+
+
+def _pair_rows(pairs: Pairs) -> pa.Table:
+    """The list as rows, the biggest winner first; times in ms."""
+    columns = {"a_ms": pairs.times_a / 1e6, "b_ms": pairs.times_b / 1e6, "diff_ms": pairs.changes / 1e6}
+    return pa.table({"request_id": pa.array(pairs.names, pa.string()), **columns})
 
 
 def _curves(a: Lanes, b: Lanes) -> dict[str, tuple[list[float], list[float]]]:

@@ -1,5 +1,6 @@
 """The overview: percentiles, phases, causes, states, latency over time, the recorder's health."""
 
+from functools import partial
 from typing import ClassVar, Final
 
 import duckdb
@@ -8,12 +9,16 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 
+from console.book import read_lanes
+from console.exporting import Shown, flattened
+from console.filter import Filter
 from console.keys import Scope
-from console.lanes import Lanes, load_lanes
-from console.report import UNNAMED, Report, report
+from console.lanes import Lanes
+from console.report import UNNAMED, Report, explained, numbers
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.session import Session
+from console.text.paint import paint
 from console.text.report import block_lines, counted
 from console.widgets.ink import Line, beside, duration, rule, spread
 from console.widgets.paper import Paper
@@ -45,6 +50,7 @@ class OverviewScreen(RunScreen):
         super().__init__()
         self._report: Report | None = None
         self._lanes: Lanes | None = None
+        self._pending = False
         self._metric = 0
         self._turned_to: object = None
 
@@ -54,30 +60,57 @@ class OverviewScreen(RunScreen):
             yield Paper(self._page, id="page")
 
     def turn(self) -> None:
-        """Ask for the report, then for the lanes of the plot (the timeline will want them too).
+        """Ask for the numbers, for the causes, and for the lanes of the plot (the timeline will want them too).
 
-        What an earlier look at the same run gave stays until then.
+        What an earlier look at the same run gave stays until all is there. Otherwise the numbers come first: the
+        causes take longest.
         """
-        if self._turned_to is not self.book:
-            self._report = self._lanes = None
-        self._turned_to = self.book
-        self._report, self._lanes = self.book.report or self._report, self.book.lanes or self._lanes
-        if self.book.report is None:
-            self.ask("report", _read_report, self._reported)
-        elif self.book.lanes is None:
-            self.ask("lanes", load_lanes, self._plotted)
+        only, shows = self.only, (self.book, self.only)
+        if self._turned_to != shows:
+            self._report, self._lanes, self._pending = None, None, False
+        self._turned_to = shows
+        found = self.book.report_under(only)
+        self._report, self._lanes = found or self._report, self.book.lanes_under(only) or self._lanes
+        if found is not None:
+            self._ask_lanes()
+        elif self._report is None:
+            self.ask("report", partial(_read_numbers, only), self._counted_up)
+        else:
+            self.ask("report", partial(_read_report, only), self._explained)
         self.redraw("#page", layout=True)
 
-    def _reported(self, found: tuple[Report, int]) -> None:
+    def _counted_up(self, found: Report) -> None:
+        """The numbers are there; now the causes."""
+        self._report, self._pending = found, True
+        self.ask("report", partial(_read_causes, self.only, found), self._explained)
+        self.redraw("#page", layout=True)
+
+    def _explained(self, found: tuple[Report, int]) -> None:
         self.book.report, self.book.answered_ns = found
-        self._report = self.book.report
+        self._report, self._pending = self.book.report, False
+        self._ask_lanes()
         self.redraw("#page", layout=True)
-        if self.book.lanes is None:
-            self.ask("lanes", load_lanes, self._plotted)
 
-    def _plotted(self, lanes: Lanes) -> None:
-        self.book.lanes = self._lanes = lanes
+    def _ask_lanes(self) -> None:
+        if self.book.lanes_under(self.only) is None:
+            self.ask("lanes", partial(read_lanes, self.book, self.only), self._plotted)
+
+    def _plotted(self, found: tuple[Lanes, tuple[Filter, Lanes]]) -> None:
+        self.book.lanes, self.book.seen = found
+        self._lanes = found[1][1]
         self.redraw("#page", layout=True)
+
+    def shown(self) -> Shown | None:
+        """The report, as `tailtrace report` has it."""
+        found = self._report
+        if found is None or self._pending:
+            return None
+        return Shown(f"{self.book.name}-overview", lambda: flattened(found), lambda: found)
+
+    def copied(self) -> tuple[str, str] | None:
+        """The page as text."""
+        width = self.query_one("#page").size.width
+        return paint(self._page(width, 0)), "the overview"
 
     def action_scroll(self, lines: int) -> None:
         """Move the page."""
@@ -97,9 +130,9 @@ class OverviewScreen(RunScreen):
             await self.tailtrace.action_show("timeline")
 
     def _page(self, width: int, _height: int) -> list[Line]:
-        found = self._report
-        if found is None:
+        if self._report is None:
             return [[("working out where the time went …", "muted")]]
+        found: Report = {**self._report, "causes_ns": {UNNAMED: 0, **self._report["causes_ns"]}}
         if width < _TWO_COLUMNS:
             return self._narrow(found, width)
         return self._wide(found, width)
@@ -124,6 +157,9 @@ class OverviewScreen(RunScreen):
     def _blocks(self, found: Report, width: int, *names: str) -> list[Line]:
         lines: list[Line] = []
         for name in names:
+            if name == "causes" and self._pending:
+                lines += [rule("Causes", width), [("working out the causes …", "muted")], []]
+                continue
             block = block_lines(name, found, width)
             while block and not block[0]:
                 del block[0]
@@ -143,22 +179,35 @@ class OverviewScreen(RunScreen):
         limit = self.tailtrace.slo_ns if self.tailtrace.slo_ns is not None else lanes.p95
         note = f"a dot a request, red: E2E over {duration(limit)}"
         lines = scatter(_points(lanes, column, self.tailtrace.slo_ns), lanes.window, width, height - 1)
-        return [rule(f"{title} over time", width, note if width >= 60 else "m: next metric"), *lines]
+        return [rule(f"{title} over time", width, note if width >= 60 else "v: next metric"), *lines]
 
 
 def _points(lanes: Lanes, column: str, slo_ns: int | None) -> Points:
     """A request each: when it came, what it took, and whether it was slow."""
     values = lanes.columns[column]
-    known = np.flatnonzero(values != NONE)
+    known = np.flatnonzero(lanes.in_sight & (values != NONE))
     return Points(lanes.columns["arrival"][known], values[known], np.isin(known, lanes.slow(slo_ns)))
 
 
-def _read_report(session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[Report, int]:
-    """The report, with a row for what has no name even where there is nothing in it, and what the causes sum to."""
-    found = report(session)
-    found["causes_ns"].setdefault(UNNAMED, 0)
+def _read_numbers(only: Filter, session: Session, cursor: duckdb.DuckDBPyConnection) -> Report:
+    return numbers(session, only, cursor)
+
+
+def _read_causes(
+    only: Filter, found: Report, session: Session, cursor: duckdb.DuckDBPyConnection
+) -> tuple[Report, int]:
+    """The report with its causes, and what they have to sum to."""
+    session.narrow(cursor, only)
+    return _whole(found, session, cursor)
+
+
+def _read_report(only: Filter, session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[Report, int]:
+    return _whole(numbers(session, only, cursor), session, cursor)
+
+
+def _whole(found: Report, session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[Report, int]:
     answered: int = session.ask("answered_time", cursor=cursor).to_pylist()[0]["ns"]
-    return found, answered
+    return explained(session, found, cursor), answered
 
 
 def _with_sum(block: list[Line], found: Report, answered_ns: int, width: int) -> list[Line]:

@@ -1,7 +1,7 @@
 """The panel of one request: its causes, and the way to whoever is behind them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
 from textual.message import Message
@@ -16,6 +16,10 @@ from console.widgets.paper import Paper
 
 if TYPE_CHECKING:
     import duckdb
+
+
+_LEGIBLE: Final = 80
+_ALL: Final = 200
 
 
 class RequestPanel(Paper, can_focus=True):
@@ -68,6 +72,10 @@ class RequestPanel(Paper, can_focus=True):
     def action_close(self) -> None:
         """Back to the lanes."""
         self.post_message(self.Closed())
+
+    def account(self) -> list[Line]:
+        """All of it in lines, however little of it there is room for."""
+        return self._page(max(self.size.width, _LEGIBLE), _ALL)
 
     def _page(self, width: int, height: int) -> list[Line]:
         if self._of is None:

@@ -4,27 +4,33 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import pyarrow as pa
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.timer import Timer
 
+from console.book import read_lanes
+from console.exporting import Shown
+from console.filter import Filter
 from console.keys import Scope
-from console.lanes import Lanes, load_lanes
+from console.lanes import Lanes
+from console.marks import with_mark
 from console.playhead import Playhead
 from console.replay import Replay
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.screens.request import RequestPanel, read_causes
-from console.seeking import SeekError, parse_seek
+from console.seeking import HELP, SeekError, parse_seek
 from console.session import Session
+from console.text.paint import paint
 from console.watching import Following
+from console.widgets.askline import AskLine
 from console.widgets.chart import Frame, geometry, legend
 from console.widgets.gantt import Gantt
 from console.widgets.ink import Line, instant
 from console.widgets.now import Member, now_lines
 from console.widgets.paper import Paper
-from console.widgets.seekline import SeekLine
 
 if TYPE_CHECKING:
     import duckdb
@@ -77,7 +83,8 @@ class TimelineScreen(RunScreen):
                 yield Paper(self._now, id="now")
                 yield RequestPanel()
         yield Paper(lambda width, _height: [legend(width)], classes="bar legend")
-        yield SeekLine()
+        yield AskLine(f"go to: {HELP}", "seek")
+        yield AskLine("what to call this mark; enter alone gives it a letter", "label")
 
     def on_mount(self) -> None:
         """A timer that only runs while the playhead does."""
@@ -86,14 +93,16 @@ class TimelineScreen(RunScreen):
 
     def turn(self) -> None:
         """Read the lanes, unless another screen has."""
-        self.page = self._wanted = None
-        self.action_close()
+        if self._turned_to is not self.book or self.book.lanes is None:
+            self.page = self._wanted = None
+            self.action_close()
         if self._turned_to is not self.book:
             self.frame = None  # of the same run the last picture stays until there is a new one
-        if self.book.lanes is None:
-            self.ask("lanes", load_lanes, self._arrive)
+        lanes = self.book.lanes_under(self.only)
+        if lanes is None:
+            self.ask("lanes", partial(read_lanes, self.book, self.only), self._read)
         else:
-            self._arrive(self.book.lanes)
+            self._arrive(lanes)
 
     def on_screen_resume(self) -> None:
         """Another screen may want a request shown."""
@@ -119,9 +128,12 @@ class TimelineScreen(RunScreen):
 
     # What is drawn
 
+    def _read(self, found: tuple[Lanes, tuple[Filter, Lanes]]) -> None:
+        self.book.lanes, self.book.seen = found
+        self._arrive(found[1][1])
+
     def _arrive(self, lanes: Lanes) -> None:
         """The lanes are read. Stand where one stood in an earlier look at the same run."""
-        self.book.lanes = lanes
         replay = Replay.of(lanes, self.tailtrace.slo_ns)
         if self.replay is not None and self._turned_to is self.book:
             replay.resume(self.replay, self._clock())
@@ -133,10 +145,15 @@ class TimelineScreen(RunScreen):
 
     def _show_wanted(self) -> None:
         """What another screen asked to be shown here."""
+        if self.replay is None:
+            return
         rid, self.tailtrace.wanted_rid = self.tailtrace.wanted_rid, None
-        index = self.replay.lanes.of_rid(rid) if self.replay is not None else None
+        t, self.tailtrace.wanted_t = self.tailtrace.wanted_t, None
+        index = self.replay.lanes.of_rid(rid)
         if index is not None:
             self._jump(index)
+        if t is not None:
+            self._move(self.replay.playhead.pause(self._clock()).seek(t, self._clock()))
 
     def _look(self) -> tuple[Lanes, Frame] | None:
         return None if self.replay is None or self.frame is None else (self.replay.lanes, self.frame)
@@ -147,6 +164,7 @@ class TimelineScreen(RunScreen):
             return
         gantt = self.query_one(Gantt)
         rows = geometry(self.replay.lanes, gantt.size.width, gantt.size.height).rows
+        self.replay.marks = self.book.marks
         self.frame = self.replay.frame(self._clock(), rows, follow=follow)
         self._fetch_page(self.frame.at)
         gantt.redraw()
@@ -279,29 +297,48 @@ class TimelineScreen(RunScreen):
 
     def action_ask_seek(self) -> None:
         """Open the line that asks where to."""
-        self.query_one(SeekLine).open()
+        self.query_one("#seek", AskLine).open()
 
-    def on_input_submitted(self, event: SeekLine.Submitted) -> None:
-        """Go there, or say why not."""
+    def action_mark(self) -> None:
+        """Open the line that asks what to call this instant."""
+        if self.replay is not None:
+            self._move(self.replay.playhead.pause(self._clock()))
+            self.query_one("#label", AskLine).open()
+
+    def on_input_submitted(self, event: AskLine.Submitted) -> None:
+        """What was asked is answered."""
         event.stop()
-        self.on_seek_line_left()
-        if not event.value.strip() or self.replay is None:
+        self.on_ask_line_left()
+        if self.replay is None:
             return
-        clock = self.book.session().tables.info.clock
+        if event.input.id == "label":
+            self.book.marks = with_mark(self.book.marks, self.replay.playhead.position(self._clock()), event.value)
+            self.tailtrace.remember(self.book)
+            self._draw()
+        elif event.value.strip():
+            self._go(event.value, self.replay)
+
+    def _go(self, text: str, replay: Replay) -> None:
+        """Go where somebody said, or say why not."""
+        clock = self.book.info.clock
         wall_offset = clock.wall_ns - clock.mono_ns if clock.kind == "monotonic" else None
-        before = self.replay.selected
+        before = replay.selected
         try:
-            self._seek(parse_seek(event.value, self.replay.places(self._clock(), wall_offset)))
+            self._seek(parse_seek(text, replay.places(self._clock(), wall_offset)))
         except SeekError as error:
             self.notify(str(error), severity="warning", markup=False)
-        if self.replay.selected != before:
+        if replay.selected != before:
             self._selected()
 
-    def on_seek_line_left(self) -> None:
+    def on_ask_line_left(self) -> None:
         """Back to where the focus was."""
-        self.query_one(SeekLine).close()
-        panel = self.query_one(RequestPanel)
-        self.set_focus(panel if self.query_one("#side").has_class("-open") else None)
+        for line in self.query(AskLine):
+            line.close()
+        self.give_focus_back()
+
+    def give_focus_back(self) -> None:
+        """To the panel of a request, where it is open."""
+        self.set_focus(self.query_one(RequestPanel) if self.query_one("#side").has_class("-open") else None)
 
     # The window
 
@@ -344,7 +381,10 @@ class TimelineScreen(RunScreen):
 
     def _jump(self, index: int) -> None:
         """Show one request."""
-        if self.replay is not None:
+        if self.replay is not None and not self.replay.lanes.in_sight[index]:
+            name = self.replay.lanes.lane(index).request_id
+            self.notify(f"the filter leaves {name} out", severity="warning", markup=False, timeout=3)
+        elif self.replay is not None:
             self.replay.show(index, self._clock())
             self._move(self.replay.playhead)
             self._selected()
@@ -355,12 +395,29 @@ class TimelineScreen(RunScreen):
             self._explain()
         self._draw()
 
-    def action_copy(self) -> None:
-        """The request's id to the clipboard."""
+    def copied(self) -> tuple[str, str] | None:
+        """The request's id; its account, while the panel has the focus."""
+        panel = self.query_one(RequestPanel)
+        if panel.has_focus:
+            return paint(panel.account()), "the request's account"
         lane = self.replay.lane() if self.replay is not None else None
-        if lane is not None:
-            self.app.copy_to_clipboard(lane.request_id)
-            self.notify(f"copied {lane.request_id}", markup=False, timeout=2)
+        return None if lane is None else (lane.request_id, lane.request_id)
+
+    def shown(self) -> Shown | None:
+        """The requests of the window, those of the filter."""
+        if self.replay is None:
+            return None
+        lanes, window = self.replay.lanes, self.replay.window
+
+        def document() -> object:
+            stretch = {"since_ns": window.start - window.low, "until_ns": window.end - window.low}
+            return {"run": name, "filter": only, **stretch, "requests": table().to_pylist()}
+
+        def table() -> pa.Table:
+            return lanes.rows(lanes.alive(window))
+
+        name, only = self.book.name, str(self.only)
+        return Shown(f"{name}-timeline", table, document)
 
     # The panel of a request
 

@@ -35,8 +35,13 @@ def _heads(comparison: Comparison, width: int) -> Iterator[Line]:
         yield [(f"  {describe_setup(report['setup'])}", "muted")]
         for damage in report["damages"]:
             yield [(f"  damaged: {clean(damage['file'])}: {clean(damage['what'])}", "bad")]
-    yield from filter_lines(comparison["a"]["filter"], width)
     yield []
+
+
+def _filter(comparison: Comparison, width: int) -> Iterator[Line]:
+    yield from filter_lines(comparison["a"]["filter"], width)
+    if comparison["a"]["filter"]:
+        yield []
 
 
 def _settings(comparison: Comparison, width: int) -> Iterator[Line]:
@@ -223,6 +228,7 @@ def _setting(value: object) -> str:
 
 BLOCKS: Final[dict[str, Callable[[Comparison, int], Iterator[Line]]]] = {
     "heads": _heads,
+    "filter": _filter,
     "settings": _settings,
     "states": _states,
     "latency": _latency,

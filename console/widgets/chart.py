@@ -8,11 +8,13 @@ import numpy as np
 
 from console import theme
 from console.lanes import Lane, Lanes
+from console.marks import Marks
 from console.timeline import Ints, Window, lane_cells, ticks
-from console.widgets.ink import Line, Piece, clean, duration, fit, pad, runs, spark
+from console.widgets.ink import Line, Piece, clean, duration, fit, pad, runs, spark, width_of
 
 _SOLID: Final = frozenset("█▓▒░")
 _CROSSED: Final = {"━": "┿", "┄": "┼"}
+_MARK_ROOM: Final = 12
 WIDE: Final = 100
 """From this width on the gutter also says how each request stands."""
 
@@ -26,6 +28,7 @@ class Frame:
     selected: int | None
     top: int
     slow: frozenset[int] = frozenset()
+    marks: Marks = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +116,23 @@ def _axis(frame: Frame, shape: Geometry, alive: int) -> Line:
     label = fit(count, shape.gutter - 1) + " "
     head = _playhead_column(frame, shape.chart)
     cells = [(char, "muted") for char in text]
+    for mark in frame.marks:
+        _put(cells, frame.window.column(mark.at, shape.chart), f"◆{clean(mark.label)}")
     if head is not None:
         cells[head] = ("▼", theme.PLAYHEAD.style)
     return [(label[: shape.gutter], "muted"), *runs(cells)]
+
+
+def _put(cells: list[Piece], column: int, text: str) -> None:
+    """A mark over the ticks; its label in as far as it fits, and no longer than a tick's."""
+    if not 0 <= column < len(cells):
+        return
+    room = min(len(cells) - column, _MARK_ROOM)
+    label = fit(text, min(width_of([(text, "")]), room))
+    if width_of([(label, "")]) == len(label):
+        cells[column : column + len(label)] = [(char, "phase.return bold") for char in label]
+    else:
+        cells[column] = (text[0], "phase.return bold")
 
 
 def _strips(lanes: Lanes, frame: Frame, shape: Geometry) -> Iterator[Line]:

@@ -9,6 +9,13 @@ from console.session import Session
 from tests.console.runs import fixed_causes, golden_rows, write_run
 
 
+@pytest.fixture(autouse=True)
+def nothing_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the console remembers goes into a folder of the test's own."""
+    monkeypatch.setenv("TAILTRACE_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
 @pytest.fixture
 def golden_run(tmp_path: Path) -> Path:
     """The folder of the golden run."""

@@ -2,6 +2,8 @@
 
 import argparse
 import asyncio
+import os
+import tempfile
 from pathlib import Path
 
 from console.commands.open import build
@@ -31,7 +33,9 @@ def main() -> None:
     parser.add_argument("--light", action="store_true")
     parser.add_argument("--slo-ms", type=float)
     args = parser.parse_args()
-    args.out.write_text(asyncio.run(picture(args)), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TAILTRACE_STATE"] = folder
+        args.out.write_text(asyncio.run(picture(args)), encoding="utf-8")
 
 
 if __name__ == "__main__":

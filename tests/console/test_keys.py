@@ -9,30 +9,38 @@ from console.keys import KEYS, Key, Scope, footer_keys, keys_of
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.screens.compare import CompareScreen
+from console.screens.export import ExportScreen
+from console.screens.marks import MarksScreen
 from console.screens.overview import OverviewScreen
 from console.screens.request import RequestPanel
 from console.screens.timeline import TimelineScreen
 
 ACTORS = {
-    Scope.EVERYWHERE: Tailtrace,
+    Scope.EVERYWHERE: RunScreen,
     Scope.OVERVIEW: OverviewScreen,
     Scope.TIMELINE: TimelineScreen,
     Scope.DETAIL: RequestPanel,
     Scope.COMPARE: CompareScreen,
+    Scope.MARKS: MarksScreen,
+    Scope.EXPORT: ExportScreen,
 }
+
+ALONE = {Scope.MARKS, Scope.EXPORT}
+"""Screens over others, where no other key counts."""
 
 
 @pytest.mark.parametrize("scope", Scope)
 def test_no_key_has_two_meanings(scope: Scope) -> None:
-    scopes = {scope, Scope.EVERYWHERE}
+    scopes = {scope} if scope in ALONE else {scope, Scope.EVERYWHERE}
     pressed = Counter(name for key in keys_of(*scopes) for name in key.keys.split(","))
     assert [name for name, count in pressed.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.scope}-{key.shown}")
 def test_every_key_does_something_that_exists(key: Key) -> None:
+    actor = Tailtrace if key.action.startswith("app.") else ACTORS[key.scope]
     name = key.action.removeprefix("app.").partition("(")[0]
-    assert callable(getattr(ACTORS[key.scope], f"action_{name}"))
+    assert callable(getattr(actor, f"action_{name}"))
 
 
 def test_bindings_are_the_table() -> None:
@@ -53,4 +61,4 @@ def test_the_words_fit_a_narrow_help() -> None:
 
 def test_the_expected_keys_are_there() -> None:
     shown = {name for key in keys_of(Scope.TIMELINE, Scope.EVERYWHERE) for name in key.shown.split()}
-    assert {"space", *"wsad0gnN.,[]+-r?123"} <= shown
+    assert {"space", *"wsad0gnN.,[]+-r?123m'/ye"} <= shown

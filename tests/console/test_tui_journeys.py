@@ -203,7 +203,7 @@ async def test_compare_goes_through_pairs_and_to_the_timeline(runs: list[Path]) 
         await press(pilot, "o", "j")
         winner = line_with(app, "▸ ").split("▸ ")[1].split()[0]
         assert winner != loser
-        await press(pilot, "m")
+        await press(pilot, "v")
         assert line_with(app, "TTFT, share of requests done")
         await press(pilot, "enter")
         _, replay = timeline(app)
@@ -231,7 +231,7 @@ async def test_the_overview_plots_and_shows_the_slowest(runs: list[Path]) -> Non
     async with app.run_test(size=(120, 60)) as pilot:
         await settle(pilot)
         assert line_with(app, "E2E over time")
-        await press(pilot, "m")
+        await press(pilot, "v")
         assert line_with(app, "TTFT over time")
         await press(pilot, "n")
         _, replay = timeline(app)

@@ -1,0 +1,82 @@
+"""The filter as chips under the top bar: what is looked at, each part with a cross that takes it away."""
+
+from collections.abc import Callable, Sequence
+
+from textual import events
+from textual.message import Message
+
+from console.filter import EVERYTHING, Filter
+from console.widgets.ink import Line, clean, crop, fit, spread, width_of
+from console.widgets.paper import Paper
+
+Counts = Sequence[tuple[int, int]]
+"""How many attempts the filter lets through, of how many: for each run on screen."""
+
+_HEAD = " only "
+_CROSS = " ✕"
+_LONGEST = 36
+
+
+def chip_line(only: Filter, counts: Counts | None, width: int) -> Line:
+    """The chips, and how many requests are left; the count stays where there is little room."""
+    left: Line = [(_HEAD, "muted")]
+    for chip in _chips(only):
+        left += [(f" {chip}", "strong on.cursor"), (f"{_CROSS} ", "accent on.cursor"), (" ", "text")]
+    told = "counting …"
+    if counts is not None:
+        told = " → ".join(f"{picked:,} of {total:,}" for picked, total in counts) + " requests"
+    nothing = counts is not None and not any(picked for picked, _ in counts)
+    right: Line = [(f" {told} ", "bad" if nothing else "accent")]
+    return spread(crop(left, max(width - width_of(right) - 1, 0)), right, width)
+
+
+def chip_at(only: Filter, column: int) -> int | None:
+    """Which chip is in a column of the line."""
+    edge = len(_HEAD)
+    for place, chip in enumerate(_chips(only)):
+        size = width_of([(f" {chip}{_CROSS} ", "")])
+        if edge <= column < edge + size:
+            return place
+        edge += size + 1
+    return None
+
+
+def _chips(only: Filter) -> list[str]:
+    texts = [clean(str(term)) for term in only.terms]
+    return [fit(text, _LONGEST) if width_of([(text, "")]) > _LONGEST else text for text in texts]
+
+
+class Chips(Paper):
+    """Shows the filter while there is one; a click takes a term away."""
+
+    DEFAULT_CSS = """
+    Chips.bar { display: none; }
+    Chips.bar.-some { display: block; }
+    """
+
+    class Removed(Message):
+        """Somebody wants to do without the term at `place`."""
+
+        def __init__(self, place: int) -> None:
+            super().__init__()
+            self.place = place
+
+    def __init__(self, ask: Callable[[], tuple[Filter, Counts | None]]) -> None:
+        super().__init__(self._line, classes="bar chips")
+        self._ask = ask
+        self._shown: Filter = EVERYTHING
+
+    def redraw(self, *, layout: bool = False) -> None:
+        """Come and go with the filter."""
+        self.set_class(bool(self._ask()[0]), "-some")
+        super().redraw(layout=layout)
+
+    def on_click(self, event: events.Click) -> None:
+        """Take it away."""
+        place = chip_at(self._shown, event.x)
+        if place is not None:
+            self.post_message(self.Removed(place))
+
+    def _line(self, width: int, _height: int) -> list[Line]:
+        self._shown, counts = self._ask()
+        return [chip_line(self._shown, counts, width)]
