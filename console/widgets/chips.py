@@ -15,19 +15,27 @@ Counts = Sequence[tuple[int, int]]
 _HEAD = " only "
 _CROSS = " ✕"
 _LONGEST = 36
+_MORE = 4
 
 
 def chip_line(only: Filter, counts: Counts | None, width: int) -> Line:
-    """The chips, and how many requests are left; the count stays where there is little room."""
-    left: Line = [(_HEAD, "muted")]
-    for chip in _chips(only):
-        left += [(f" {chip}", "strong on.cursor"), (f"{_CROSS} ", "accent on.cursor"), (" ", "text")]
+    """The chips that fit, how many more there are, and how many requests are left."""
     told = "counting …"
     if counts is not None:
         told = " → ".join(f"{picked:,} of {total:,}" for picked, total in counts) + " requests"
     nothing = counts is not None and not any(picked for picked, _ in counts)
     right: Line = [(f" {told} ", "bad" if nothing else "accent")]
-    return spread(crop(left, max(width - width_of(right) - 1, 0)), right, width)
+    room = max(width - width_of(right) - 1, 0)
+    left: Line = [(_HEAD, "muted")]
+    chips = _chips(only)
+    for place, chip in enumerate(chips):
+        piece: Line = [(f" {chip}", "strong on.cursor"), (f"{_CROSS} ", "accent on.cursor"), (" ", "text")]
+        more = len(chips) - place
+        if width_of(left) + width_of(piece) + (_MORE if more > 1 else 0) > room:
+            left.append((f"+{more}", "accent bold"))
+            break
+        left += piece
+    return spread(crop(left, room), right, width)
 
 
 def chip_at(only: Filter, column: int) -> int | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from console.asking import Asker, Superseded
@@ -12,6 +13,8 @@ from console.commands.open import build
 from console.screens.base import Answered
 from console.screens.overview import OverviewScreen
 from console.session import QueryError, Session
+from recorder.attribution import attribute
+from recorder.tables import RunTables
 from tests.console.screens import screen_text, settle
 from tests.console.tui_runs import one_request
 
@@ -91,6 +94,29 @@ def test_only_a_newer_answer_on_the_same_line_replaces_one_that_waits() -> None:
     assert first.can_replace(second)
     assert not second.can_replace(first)
     assert not first.can_replace(Answered(other, 5, lambda: None))
+
+
+async def test_the_numbers_are_there_before_the_causes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attributing, go_on = threading.Event(), threading.Event()
+
+    def slow(tables: RunTables) -> pa.Table:
+        attributing.set()
+        assert go_on.wait(60)
+        return attribute(tables)
+
+    monkeypatch.setattr("recorder.attribution.attribute", slow)
+    app = build([one_request(tmp_path)])
+    async with app.run_test(size=(120, 40)) as pilot:
+        while not attributing.is_set():
+            await pilot.pause(0.01)
+        await pilot.pause()
+        seen = screen_text(app)
+        assert "1 ok" in seen
+        assert "TTFT" in seen
+        assert "working out the causes" in seen
+        go_on.set()
+        await settle(pilot)
+        assert "sum = E2E of 1 ok request" in screen_text(app)
 
 
 async def test_a_screen_drops_stale_answers_and_shows_what_went_wrong(tmp_path: Path) -> None:
