@@ -71,6 +71,28 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
     fair_output_weight: Annotated[
         float, _key("Order fair: what one output token counts, where a prompt token counts 1.", "", 0, 1000)
     ] = 2.0
+    max_queue_size: Annotated[
+        int,
+        _key(
+            "Most requests that wait; who comes when it is full is refused at once. 0: no limit.",
+            "requests",
+            0,
+            1_000_000,
+        ),
+    ] = 0
+    max_queue_tokens: Annotated[
+        int,
+        _key("Most prompt tokens that wait, which bounds the memory of the queue; 0: no limit.", "tokens", 0, 2**40),
+    ] = 0
+    max_estimated_wait_ms: Annotated[
+        float, _key("Longest wait to expect (queued tokens over recent throughput); 0: no limit.", "ms", 0, 3_600_000)
+    ] = 0.0
+    reserved_share: Annotated[
+        float, _key("Share of the three limits above that is kept for requests of priority level 1.", "", 0, 1)
+    ] = 0.0
+    deadline_admission: Annotated[
+        bool, _key("Refuse at once whoever could not be finished by its deadline, and say when to come again.")
+    ] = False
     max_num_seqs: Annotated[int, _key("Most requests that run at once.", "requests", 1, 4096)] = 16
     max_num_batched_tokens: Annotated[
         int, _key("Most tokens one step computes, decodes and prefill together.", "tokens", 1, 1_048_576)
@@ -123,6 +145,12 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
     timeout_action: Annotated[
         TimeoutAction, _key("What becomes of a request whose deadline passes in the queue: it ends, or goes last.")
     ] = "reject"
+
+    @property
+    def guards_queue(self) -> bool:
+        """Whether anybody may be refused for what others ask."""
+        bounds = self.max_queue_size or self.max_queue_tokens or self.max_estimated_wait_ms
+        return bool(bounds) or self.deadline_admission
 
     @property
     def ageing_ns(self) -> int:

@@ -118,10 +118,16 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The answer to `Scheduler.add`. A refused request gets `reason` in words and leaves no trace."""
+    """The answer to `Scheduler.add`. A refused request gets `reason` in words and leaves no trace.
+
+    `status` is what HTTP calls it. `retry_after_ms`: after so long one like it should be taken; None: it never will.
+    """
 
     accepted: bool
     reason: str = ""
+    status: int = 400
+    retry_after_ms: int | None = None
+    why: Reason = Reason.NONE
 
 
 @dataclass(slots=True)

@@ -177,8 +177,9 @@ class Loop:
             self._executor.start(message.rid, message.prompt, message.sampling)
             news.events.append(Event(now, message.rid, EventKind.QUEUED))
         else:
-            news.events.append(Event(now, message.rid, EventKind.REJECTED))
-            news.refused.append(Refused(message.rid, admission.reason))
+            news.events.append(Event(now, message.rid, EventKind.REJECTED, reason=admission.why))
+            refused = Refused(message.rid, admission.reason, admission.status, admission.retry_after_ms)
+            news.refused.append(refused)
 
     def _idle(self, plan: StepPlan, news: _News) -> bool:
         """Whether an idle pass waits: unless there is something to hand out, or nothing to wait for."""

@@ -75,10 +75,15 @@ class Finished(msgspec.Struct, tag="finished", frozen=True):
 
 
 class Refused(msgspec.Struct, tag="refused", frozen=True):
-    """The scheduler would not take the request; `reason` is for the client."""
+    """The scheduler would not take the request; `reason` is for the client, `status` what HTTP calls it.
+
+    `retry_after_ms`: after so long one like it should be taken; None: it never will.
+    """
 
     rid: int
     reason: str
+    status: int = 400
+    retry_after_ms: int | None = None
 
 
 class StepOutput(msgspec.Struct, tag="step", frozen=True):

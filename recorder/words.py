@@ -48,6 +48,7 @@ class Reason(StrEnum):
     """Why the head of the queue was not started in a pass, or why a running request was preempted.
 
     From ORDER to DEADLINE: why a request started before an older one, or why its batch left.
+    DEADLINE, QUEUE_FULL and OVERLOADED: also why one was refused.
     """
 
     NONE = "NONE"
@@ -62,6 +63,8 @@ class Reason(StrEnum):
     BATCH_FULL = "BATCH_FULL"
     DEADLINE = "DEADLINE"
     DECODE_SLACK = "DECODE_SLACK"
+    QUEUE_FULL = "QUEUE_FULL"
+    OVERLOADED = "OVERLOADED"
 
 
 class EventKind(StrEnum):

@@ -9,14 +9,32 @@ class ApiError(Exception):
     """An answer that is no success. `param` names the field of the body that is at fault, where one is."""
 
     def __init__(
-        self, status: int, message: str, *, param: str | None = None, code: str | None = None, kind: str = ""
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        kind: str = "",
+        retry_after_ms: int | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.param = param
         self.code = code
+        self.retry_after_ms = retry_after_ms
         self.kind = kind or ("invalid_request_error" if status < 500 else "server_error")
+
+    def headers(self, now_s: float) -> dict[str, str]:
+        """When to come again, exactly and in whole seconds, and the clock that this is told by (SPEC B1)."""
+        if self.retry_after_ms is None:
+            return {}
+        return {
+            "Retry-After-Ms": str(self.retry_after_ms),
+            "Retry-After": str(-(-self.retry_after_ms // 1000)),
+            "X-Server-Time": f"{now_s:.3f}",
+        }
 
     def body(self) -> bytes:
         """The JSON of the error, alone or as the data of a server-sent event."""
@@ -52,6 +70,12 @@ def wrong_key() -> ApiError:
     return ApiError(
         401, "the API key is missing or wrong; send it as: Authorization: Bearer KEY", code="invalid_api_key"
     )
+
+
+def refused(words: str, status: int, retry_after_ms: int | None) -> ApiError:
+    """A request that the worker's scheduler would not take: never (400), not in time (429), not now (529)."""
+    code = {400: "never_fits", 429: "deadline_exceeded", 529: "overloaded"}[status]
+    return ApiError(status, words, code=code, retry_after_ms=retry_after_ms)
 
 
 def expired() -> ApiError:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from engine.api import errors
 from engine.api.attempt import Attempt, Detokenizer, Submission, Verdict
-from engine.api.errors import ApiError, context_exceeded, expired, unavailable, worker_lost
+from engine.api.errors import context_exceeded, expired, unavailable, worker_lost
 from engine.api.ledger import FrontLedger, State
 from engine.config import SchedulerConfig
 from engine.core import EXPIRED
@@ -114,7 +115,8 @@ class Gateway:
                 self._send(Cancel(rid))
         for refused in output.refused:
             attempt = self._live.pop(refused.rid)
-            attempt.fail(ApiError(400, refused.reason, code="never_fits"), Status.REJECTED)
+            failure = errors.refused(refused.reason, refused.status, refused.retry_after_ms)
+            attempt.fail(failure, Status.REJECTED)
             self._close_if_settled(attempt)
         for finished in output.finished:
             attempt = self._live.pop(finished.rid)

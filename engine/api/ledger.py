@@ -85,6 +85,7 @@ class FrontLedger:
             status=verdict.status,
             reason=verdict.reason,
             http_status=attempt.http_status,
+            retry_after_ms=attempt.failure.retry_after_ms if attempt.failure else None,
         )
         if not self._at_arrival:
             self.settled.set()

@@ -1,6 +1,7 @@
 """Writes one attempt's answer to its socket, whole or streamed, and stamps when the socket has taken it."""
 
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from engine.api.errors import ApiError
 from recorder.words import Status
 
 JSON: Final = "application/json"
+_NONE: Final[Mapping[str, str]] = {}
 _EVENT_STREAM: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 
 
@@ -37,7 +39,8 @@ class AttemptWriter:
             else:
                 response = await self._whole()
         except ApiError as failure:
-            return await self._respond(failure.status, failure.body()), self._failed(failure)
+            headers = failure.headers(time.time())
+            return await self._respond(failure.status, failure.body(), headers), self._failed(failure)
         if self._attempt.failure:
             return response, self._failed(self._attempt.failure)
         return response, Verdict(Status.OK, returned=time.monotonic_ns())
@@ -51,8 +54,8 @@ class AttemptWriter:
                 body = self._answer.whole("".join(parts), batch.finish_reason, self._attempt.output_tokens)
                 return await self._respond(200, body)
 
-    async def _respond(self, status: int, body: bytes) -> web.StreamResponse:
-        response = web.Response(status=status, body=body, content_type=JSON, headers=self._headers)
+    async def _respond(self, status: int, body: bytes, headers: Mapping[str, str] = _NONE) -> web.StreamResponse:
+        response = web.Response(status=status, body=body, content_type=JSON, headers={**self._headers, **headers})
         self._attempt.http_status = status
         await response.prepare(self._request)
         await response.write_eof()

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from engine.core import Slice, StepPlan
+from engine.core import Progress, Request, Slice, StepPlan
 from engine.scheduling.sequence import Sequence as Waiting
 from engine.scheduling.step_time import Prediction
 from recorder.words import Role
 
+_FORGETTING = 0.95
+"""Weight of the past at every new pass: about the last 20 count."""
 _INERTIA = 7
 """Of eight parts of the host's time, those that the past has."""
 
@@ -30,17 +32,26 @@ class Forecast:
         """What a pass takes beside its execution, learnt from pass to pass."""
         self._began: int | None = None
         self._exec_ns: int | None = None
+        self._tokens = 0
+        self._recent_tokens = self._recent_ns = 0.0
+
+    @property
+    def token_ns(self) -> float:
+        """Time a computed token has taken of late; 0 before any was."""
+        return self._recent_ns / self._recent_tokens if self._recent_tokens else 0.0
 
     def begin(self, now: int) -> None:
         """A pass begins at `now`: where the one before executed something, the rest of it was the host's."""
         if self._began is not None and self._exec_ns is not None:
             took = max(now - self._began - self._exec_ns, 0)
+            self._recent_tokens = _FORGETTING * self._recent_tokens + self._tokens
+            self._recent_ns = _FORGETTING * self._recent_ns + (now - self._began)
             self.host_ns = (_INERTIA * self.host_ns + took) // (_INERTIA + 1) if self.host_ns else took
         self._began, self._exec_ns = now, None
 
-    def executed(self, exec_ns: int) -> None:
-        """The pass executed so long."""
-        self._exec_ns = exec_ns
+    def executed(self, exec_ns: int, tokens: int) -> None:
+        """The pass executed so long, and computed so many tokens."""
+        self._exec_ns, self._tokens = exec_ns, tokens
 
     def pass_ns(self, slices: Sequence[Slice]) -> int | None:
         """One pass of these slices, host included."""
@@ -60,6 +71,24 @@ class Forecast:
             return total
         each = self.pass_ns([self._decode(waiting) for waiting in batch])
         return None if each is None else total + (most - 1) * each
+
+    def alone_ns(self, request: Request) -> int | None:
+        """One request by itself, from its first pass to the last token that it may have."""
+        return self.batch_ns([Waiting(request, Progress(request.rid, request.attempt, queued=0))])
+
+    def mixed_ns(self, passes: int, decodes: int, prompts: tuple[int, int], context: int) -> int | None:
+        """So many passes of `decodes` decodes with `context` tokens each, and before them those that compute prompts.
+
+        `prompts`: their tokens together, and how many of them at least come one after the other.
+        """
+        tokens, in_turn = prompts
+        chunk = min(tokens, max(self._step_tokens - decodes + 1, 1))
+        beside = [Slice(rid, Role.DECODE, 1, context, ()) for rid in range(1, decodes + 1)]
+        decoding = self.pass_ns(beside)
+        mixed = self.pass_ns([*beside[1:], Slice(0, Role.PREFILL, chunk, 0, ())])
+        if decoding is None or mixed is None:
+            return None
+        return max(-(-tokens // chunk), in_turn) * mixed + passes * decoding
 
     def _prefills(self, batch: Sequence[Waiting]) -> Iterator[list[Slice]]:
         """The passes that compute the prompts of a batch, each as full as it may be."""

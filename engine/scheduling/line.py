@@ -77,6 +77,10 @@ class WaitingLine:
         self.leave(sequence)
         return sequence
 
+    def members(self) -> list[Sequence]:
+        """All that wait, in the order of their starts."""
+        return [*self._preempted, *self._batch, *self._new.in_order()]
+
     def served(self, sequence: Sequence, output_tokens: int) -> None:
         """One that has started was given output tokens: orders may count them."""
         self._new.served(sequence, output_tokens)

@@ -29,6 +29,7 @@ from engine.scheduling.admission import refusal
 from engine.scheduling.blocks import BlockPool
 from engine.scheduling.forecast import Forecast, Predictor
 from engine.scheduling.line import WaitingLine
+from engine.scheduling.load import Gate
 from engine.scheduling.order import make_order
 from engine.scheduling.prefix import PrefixPool
 from engine.scheduling.rules import start_rule
@@ -86,6 +87,8 @@ class PagedScheduler:
         self._line = line
         self._running: list[Sequence] = []
         self._step = -1
+        self._gate = Gate(config.scheduler, forecast)
+        self._guarded = config.scheduler.guards_queue
 
     # -- between passes ------------------------------------------------------------------------------------------
 
@@ -95,6 +98,10 @@ class PagedScheduler:
             raise ValueError(f"request {request.rid} is already here")
         if reason := refusal(request, self._config, self._pool, self._max_model_len):
             return Admission(False, reason)
+        if self._guarded:
+            admission = self._gate.judge(request, now, self._running, self._line.members())
+            if not admission.accepted:
+                return admission
         progress = Progress(request.rid, request.attempt, queued=now)
         sequence = Sequence(request, progress, self._pool.chain(request.prompt_ids))
         sequence.phases.enter(Phase.QUEUE, now)
@@ -297,7 +304,7 @@ class PagedScheduler:
         """Take in what the execution of `plan` gave. A slice that should have sampled and did not: ValueError."""
         events = [self._take_effect(event, plan.step, t_exec) for event in plan.events]
         if plan.slices:
-            self._forecast.executed(t_done - t_exec)
+            self._forecast.executed(t_done - t_exec, sum(slice_.tokens for slice_ in plan.slices))
         self._advance(plan, result.device_ns)
         expected = [slice_.rid for slice_ in plan.slices if slice_.samples]
         if sorted(expected) != sorted(sampled.rid for sampled in result.sampled):

@@ -18,7 +18,7 @@ FRONT_TABLES: Final = ("requests", "spans", "deliveries")
 PREFIX_TOKENS: Final = 512
 """Tokens of a prompt that one number of `Arrival.prefix` stands for."""
 GONE: Final = "the client went away"
-_HTTP: Final = {Status.OK: 200, Status.REJECTED: 400, Status.EXPIRED: 504}
+_HTTP: Final = {Status.OK: 200, Status.EXPIRED: 504}
 _EMPTY: Final = {"queue_depth": 0, "queued_tokens": 0, "running": 0, "kv_used": 0}
 
 
@@ -54,6 +54,9 @@ class Outcome:
     end: Finished | None = None
     returned: int | None = None
     reason: str = ""
+    http_status: int | None = None
+    """Of a refusal."""
+    retry_after_ms: int | None = None
 
 
 class _Worker:
@@ -167,6 +170,7 @@ class VirtualFrontEnd:
     def _refuse(self, refused: Refused, received: int) -> None:
         outcome = self.outcomes[refused.rid - 1]
         outcome.status, outcome.reason = Status.REJECTED, refused.reason
+        outcome.http_status, outcome.retry_after_ms = refused.status, refused.retry_after_ms
         backlog = self._workers[outcome.worker].backlog
         backlog.answered(received, outcome.arrival.prompt_tokens)
         backlog.finished(received)
@@ -200,7 +204,8 @@ class VirtualFrontEnd:
             returned=outcome.returned,
             status=outcome.status,
             reason=outcome.reason,
-            http_status=_HTTP.get(outcome.status),
+            http_status=outcome.http_status or _HTTP.get(outcome.status),
+            retry_after_ms=outcome.retry_after_ms,
             **(_stamps(outcome.end) if outcome.end else {}),
             **self._at_arrival[outcome.rid],
         )

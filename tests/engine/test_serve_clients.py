@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -154,3 +155,26 @@ def test_a_prompt_that_was_served_before_is_found_again(tmp_path: Path) -> None:
         assert texts[0] == texts[1]
         cached = [server.await_status(name, ["ok"])["cached_tokens"] for name in ("one", "two")]
         assert cached == [0, 32]
+
+
+def test_who_cannot_be_served_in_time_is_told_when_to_come_again(tmp_path: Path) -> None:
+    """SPEC A6, B1, C2: 529 at once, with the wait in ms and in whole seconds, and the server's clock."""
+    long = LONG
+    toml = "[scheduler]\nmax_num_seqs = 1\nmax_queue_size = 1\n"
+    with serving(tmp_path, toml=toml) as server:
+        first = raw_http.post(server.address, long, "running")
+        until("the first runs", lambda: any(row["rid"] == 1 for row in server.rows("slices")))
+        second = raw_http.post(server.address, SHORT, "waiting")
+        until("the second waits", lambda: any(row["rid"] == 2 for row in server.rows("events")))
+        request = urllib.request.Request(f"{server.url}/v1/completions", json.dumps(SHORT).encode())
+        request.add_header("X-Request-Id", "refused")
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(request)
+        wait_ms = int(caught.value.headers["Retry-After-Ms"])
+        assert caught.value.code == 529
+        assert int(caught.value.headers["Retry-After"]) == -(-wait_ms // 1000)
+        assert abs(float(caught.value.headers["X-Server-Time"]) - time.time()) < 60
+        row = server.await_status("refused", ["rejected"])
+        assert (row["http_status"], row["retry_after_ms"]) == (529, wait_ms)
+        for answer in (first, second):
+            assert b"HTTP/1.1 200" in raw_http.read_all(answer)
