@@ -90,6 +90,23 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
     reserved_share: Annotated[
         float, _key("Share of the three limits above that is kept for requests of priority level 1.", "", 0, 1)
     ] = 0.0
+    tenant_tokens_per_s: Annotated[
+        float,
+        _key(
+            "Tokens that each tenant may use a second: prompt and max_tokens are charged, the unused is given back;"
+            " 0: no limit.",
+            "tokens/s",
+            0,
+            1e9,
+        ),
+    ] = 0.0
+    tenant_capacity_share: Annotated[
+        float,
+        _key("The same as a share of the worker's measured throughput, once that is known; 0: none.", "", 0, 1),
+    ] = 0.0
+    tenant_burst_tokens: Annotated[
+        int, _key("Tokens that a tenant may save up and use at once.", "tokens", 1, 2**40)
+    ] = 10_000
     deadline_admission: Annotated[
         bool, _key("Refuse at once whoever could not be finished by its deadline, and say when to come again.")
     ] = False
@@ -150,7 +167,8 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
     def guards_queue(self) -> bool:
         """Whether anybody may be refused for what others ask."""
         bounds = self.max_queue_size or self.max_queue_tokens or self.max_estimated_wait_ms
-        return bool(bounds) or self.deadline_admission
+        rates = self.tenant_tokens_per_s or self.tenant_capacity_share
+        return bool(bounds or rates) or self.deadline_admission
 
     @property
     def ageing_ns(self) -> int:

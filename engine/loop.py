@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from engine.core import Clock, Commit, End, Event, Executor, Request, Scheduler, StepPlan, StepResult
+from engine.core import Admission, Clock, Commit, End, Event, Executor, Request, Scheduler, StepPlan, StepResult
 from engine.ledger import Ledger, Stamps
 from engine.messages import Cancel, Drain, Finished, Refused, StepOutput, Submit, ToWorker
 from engine.scheduling.step_time import Prediction, StepTimeModel
@@ -178,8 +178,7 @@ class Loop:
             news.events.append(Event(now, message.rid, EventKind.QUEUED))
         else:
             news.events.append(Event(now, message.rid, EventKind.REJECTED, reason=admission.why))
-            refused = Refused(message.rid, admission.reason, admission.status, admission.retry_after_ms)
-            news.refused.append(refused)
+            news.refused.append(_refused(message.rid, admission))
 
     def _idle(self, plan: StepPlan, news: _News) -> bool:
         """Whether an idle pass waits: unless there is something to hand out, or nothing to wait for."""
@@ -211,6 +210,10 @@ class Loop:
                 kv_used,
             )
         )
+
+
+def _refused(rid: int, admission: Admission) -> Refused:
+    return Refused(rid, admission.reason, admission.status, admission.retry_after_ms, admission.why.value)
 
 
 def _finished(end: End) -> Finished:

@@ -84,6 +84,8 @@ class Refused(msgspec.Struct, tag="refused", frozen=True):
     reason: str
     status: int = 400
     retry_after_ms: int | None = None
+    why: str = "NONE"
+    """A word of `recorder.words.Reason`."""
 
 
 class StepOutput(msgspec.Struct, tag="step", frozen=True):

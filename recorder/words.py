@@ -48,7 +48,7 @@ class Reason(StrEnum):
     """Why the head of the queue was not started in a pass, or why a running request was preempted.
 
     From ORDER to DEADLINE: why a request started before an older one, or why its batch left.
-    DEADLINE, QUEUE_FULL and OVERLOADED: also why one was refused.
+    DEADLINE, and from QUEUE_FULL on: also why one was refused.
     """
 
     NONE = "NONE"
@@ -65,6 +65,7 @@ class Reason(StrEnum):
     DECODE_SLACK = "DECODE_SLACK"
     QUEUE_FULL = "QUEUE_FULL"
     OVERLOADED = "OVERLOADED"
+    RATE_LIMIT = "RATE_LIMIT"
 
 
 class EventKind(StrEnum):

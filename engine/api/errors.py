@@ -1,8 +1,12 @@
 """Errors as clients of the OpenAI API expect them: a status, and a body that names the field."""
 
+from typing import Final
+
 import msgspec
 
+from engine.messages import Refused
 from engine.scheduling.deadlines import EXPIRED_WORDS
+from recorder.words import Reason
 
 
 class ApiError(Exception):
@@ -72,10 +76,19 @@ def wrong_key() -> ApiError:
     )
 
 
-def refused(words: str, status: int, retry_after_ms: int | None) -> ApiError:
-    """A request that the worker's scheduler would not take: never (400), not in time (429), not now (529)."""
-    code = {400: "never_fits", 429: "deadline_exceeded", 529: "overloaded"}[status]
-    return ApiError(status, words, code=code, retry_after_ms=retry_after_ms)
+_CODES: Final = {
+    Reason.NONE: "never_fits",
+    Reason.DEADLINE: "deadline_exceeded",
+    Reason.RATE_LIMIT: "rate_limit_exceeded",
+    Reason.QUEUE_FULL: "overloaded",
+    Reason.OVERLOADED: "overloaded",
+}
+
+
+def not_taken(refused: Refused) -> ApiError:
+    """A request that the scheduler would not take: never (400), not in time or beyond a rate (429), not now (529)."""
+    code = _CODES[Reason(refused.why)]
+    return ApiError(refused.status, refused.reason, code=code, retry_after_ms=refused.retry_after_ms)
 
 
 def expired() -> ApiError:

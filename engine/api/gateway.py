@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from engine.api import errors
 from engine.api.attempt import Attempt, Detokenizer, Submission, Verdict
-from engine.api.errors import context_exceeded, expired, unavailable, worker_lost
+from engine.api.errors import context_exceeded, expired, not_taken, unavailable, worker_lost
 from engine.api.ledger import FrontLedger, State
 from engine.config import SchedulerConfig
 from engine.core import EXPIRED
@@ -115,8 +114,7 @@ class Gateway:
                 self._send(Cancel(rid))
         for refused in output.refused:
             attempt = self._live.pop(refused.rid)
-            failure = errors.refused(refused.reason, refused.status, refused.retry_after_ms)
-            attempt.fail(failure, Status.REJECTED)
+            attempt.fail(not_taken(refused), Status.REJECTED)
             self._close_if_settled(attempt)
         for finished in output.finished:
             attempt = self._live.pop(finished.rid)

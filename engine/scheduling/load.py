@@ -12,6 +12,7 @@ from engine.config import SchedulerConfig
 from engine.core import Admission, Request
 from engine.scheduling.forecast import Forecast
 from engine.scheduling.order import level
+from engine.scheduling.rate import RateLimits
 from engine.scheduling.sequence import Sequence
 from recorder.words import Reason
 
@@ -25,6 +26,7 @@ class Gate:
     def __init__(self, config: SchedulerConfig, forecast: Forecast) -> None:
         self._config = config
         self._forecast = forecast
+        self._rates = RateLimits(config.tenant_burst_tokens)
 
     def judge(self, request: Request, now: int, running: Items[Sequence], waiting: Items[Sequence]) -> Admission:
         """Take the request, or say why not and when to come again."""
@@ -33,6 +35,7 @@ class Gate:
             self._bounds(request, waiting, share)
             or self._wait(running, waiting, share)
             or self._deadline(request, now, running, waiting)
+            or self._rate(request, now)
             or Admission(True)
         )
 
@@ -77,6 +80,31 @@ class Gate:
         if now + alone > request.deadline:
             return Admission(False, f"{words}, even if nobody else were here", _TOO_MANY, None, Reason.DEADLINE)
         return Admission(False, words, _TOO_MANY, _ms(late), Reason.DEADLINE)
+
+    def _rate(self, request: Request, now: int) -> Admission | None:
+        """The last word: who gets past it is charged for (SPEC C8)."""
+        rate = self._tokens_per_ns()
+        if not rate:
+            return None
+        tokens = request.prompt_tokens + request.max_tokens
+        wait = self._rates.charge(request.tenant, tokens, now, rate)
+        if not wait:
+            return None
+        words = f"the prompt and max_tokens ({tokens} tokens) are more than this tenant's rate allows now"
+        return Admission(False, words, _TOO_MANY, _ms(wait), Reason.RATE_LIMIT)
+
+    def _tokens_per_ns(self) -> float:
+        """What a tenant may use: set, or its share of what was computed of late, once that is known; 0: no limit."""
+        config, token_ns = self._config, self._forecast.token_ns
+        if config.tenant_capacity_share and token_ns:
+            return config.tenant_capacity_share / token_ns
+        return config.tenant_tokens_per_s / 1e9
+
+    def settle(self, sequence: Sequence) -> None:
+        """It has ended: what it was charged for and did not use is its tenant's again."""
+        request, progress = sequence.request, sequence.progress
+        used = progress.output_tokens + (request.prompt_tokens if progress.first_scheduled is not None else 0)
+        self._rates.refund(request.tenant, request.prompt_tokens + request.max_tokens - used)
 
     def _finish(self, request: Request, now: int, running: Items[Sequence], waiting: Items[Sequence]) -> int | None:
         """When it has its last token, if all answers are as long as they may be and nobody overtakes it."""

@@ -365,6 +365,8 @@ class PagedScheduler:
         return self._free_blocks(sequence)
 
     def _end(self, sequence: Sequence, reason: str, t: int) -> End:
+        if self._guarded:
+            self._gate.settle(sequence)
         sequence.phases.close(t, self._step)
         return End(reason, sequence.progress, tuple(sequence.phases.closed))
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import Config, SchedulerConfig
+from engine.scheduling.rate import RateLimits
 from engine.simulate.clock import Delays
 from engine.simulate.cost import KnownCost, LinearCost, fixed_time
 from engine.simulate.front import Arrival, Outcome
@@ -131,3 +132,62 @@ def test_what_is_not_known_yet_refuses_nobody() -> None:
     assert drive.add(1, 8, 5, deadline=1)
     drive = Driver(Config(scheduler=config), 100, predictor=KnownCost(LinearCost()))
     assert not drive.add(1, 8, 5, deadline=1)
+
+
+# -- token rates -------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 200),
+    st.sampled_from([1e-9, 1e-6, 0.013]),
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 300), st.integers(0, 300)), max_size=40),
+)
+def test_no_tenant_uses_more_than_its_rate_and_the_wait_told_is_enough(
+    burst: int, rate: float, script: list[tuple[int, int, int]]
+) -> None:
+    """SPEC C8: whatever is asked, used tokens stay within burst, rate x time, and the one charge beyond the burst."""
+    limits, now, used = RateLimits(burst), 0, 0
+    for gap, tokens, unused in script:
+        now += gap
+        wait = limits.charge("ada", tokens, now, rate)
+        if wait:
+            assert limits.charge("ada", tokens, now, rate) > 0, "a refusal charges nothing"
+            now += wait
+            assert limits.charge("ada", tokens, now, rate) == 0
+        used += tokens - min(unused, tokens)
+        limits.refund("ada", min(unused, tokens))
+        assert used <= burst + rate * now + max(tokens, burst) + 1
+    assert limits.charge("cy", burst, now, rate) == 0, "each tenant has an account of its own"
+
+
+def test_what_was_not_used_is_given_back() -> None:
+    """SPEC C8: 8 + 90 are charged and 8 + 2 used, so there is room for another of the same, and not for a third."""
+    config = SchedulerConfig(tenant_tokens_per_s=0.001, tenant_burst_tokens=110)
+    drive = Driver(Config(scheduler=config), 100, {1: 2, 2: 90})
+    assert drive.add(1, 8, 90, tenant="ada")
+    assert not drive.add(9, 8, 90, tenant="ada")
+    assert drive.add(3, 8, 90, tenant="bob")
+    drive.run()
+    assert drive.add(2, 8, 90, tenant="ada")
+    drive.run()
+    assert not drive.add(4, 8, 90, tenant="ada")
+    assert "98 tokens" in drive.refused[4]
+
+
+def test_a_rate_may_be_a_share_of_what_the_worker_can_do(tmp_path: Path) -> None:
+    """SPEC C8: 10 tokens in 100 ms are measured, a tenth is 1. Of 20, 9 and then 0 are left; 2 of 11 came since."""
+    config = Config(
+        scheduler=SchedulerConfig(tenant_capacity_share=0.1, tenant_burst_tokens=20, max_num_batched_tokens=16)
+    )
+    asked = [
+        Arrival(arrival=t * MS, prompt_tokens=10, max_tokens=1, tenant=tenant)
+        for t, tenant in ((0, "bob"), (200, "ada"), (400, "ada"), (600, "ada"))
+    ]
+    outcomes = simulate(
+        config, asked, fixed_time(100 * MS), num_blocks=100, max_model_len=100, delays=NOTHING, run=tmp_path / "run"
+    )
+    assert [outcome.status for outcome in outcomes] == [Status.OK] * 3 + [Status.REJECTED]
+    assert (outcomes[3].http_status, outcomes[3].retry_after_ms) == (429, 901)
+    events = open_tables(tmp_path / "run").table("events").to_pylist()
+    assert "RATE_LIMIT" in {row["reason"] for row in events if row["kind"] == EventKind.REJECTED}
