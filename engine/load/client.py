@@ -1,18 +1,32 @@
 """The open-loop client: every request leaves at its recorded instant, whatever has become of those before it."""
 
 import asyncio
+import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
 import aiohttp
 import msgspec
 
+from engine.load.retry import Refusal, RetryBudget, decide
 from engine.load.workload import Arrival
 from recorder.errors import UserError
 
 _CONNECT_TIMEOUT_S: Final = 10.0
+
+
+@dataclass(frozen=True)
+class Retrying:
+    """At most `limit` retries a request; all together a `budget_share` of the requests, and a few."""
+
+    limit: int = 0
+    budget_share: float = 0.1
+
+
+NEVER: Final = Retrying()
 
 
 class LoadError(UserError):
@@ -34,6 +48,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     finish_reason: str = ""
     prompt_tokens: int | None = None
     output_tokens: int | None = None
+    retries: int = 0
 
 
 class _Usage(msgspec.Struct):
@@ -80,6 +95,8 @@ async def drive(
     arrivals: Sequence[Arrival],
     api_key: str | None,
     on_change: Callable[[Sequence[Outcome]], None],
+    *,
+    retry: Retrying = NEVER,
 ) -> list[Outcome]:
     """Send every arrival at its instant and collect what came of each, in the order of arrival.
 
@@ -87,13 +104,14 @@ async def drive(
     """
     outcomes: list[Outcome] = []
     async with _session(api_key) as session, asyncio.TaskGroup() as group:
-        start = time.monotonic_ns()
+        start, budget = time.monotonic_ns(), RetryBudget(retry.budget_share)
         for arrival in arrivals:
             due = start + round(arrival.arrival_s * 1e9)
             await asyncio.sleep(max(0, due - time.monotonic_ns()) / 1e9)
             outcome = Outcome(id=str(arrival.id), due=due)
             outcomes.append(outcome)
-            task = group.create_task(_send(session, url, body_of(arrival, model), arrival, outcome))
+            sending = _Sending(session, url, body_of(arrival, model), arrival, outcome)
+            task = group.create_task(_send(sending, retry, budget))
             task.add_done_callback(lambda _: on_change(outcomes))
             on_change(outcomes)
     return outcomes
@@ -109,6 +127,8 @@ def body_of(arrival: Arrival, model: str) -> bytes:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+    if arrival.priority:
+        body["priority"] = arrival.priority
     if arrival.ignore_eos:
         body["ignore_eos"] = True
     if arrival.seed is not None:
@@ -137,21 +157,76 @@ async def _stamp_sent(
         outcome.sent = time.monotonic_ns()
 
 
-async def _send(session: aiohttp.ClientSession, url: str, body: bytes, arrival: Arrival, outcome: Outcome) -> None:
-    headers = {"Content-Type": "application/json", "X-Request-Id": outcome.id}
-    headers |= {name: value for name, value in (("X-Tier", arrival.tier), ("X-Tenant", arrival.tenant)) if value}
+@dataclass(frozen=True)
+class _Sending:
+    """One request on its way."""
+
+    session: aiohttp.ClientSession
+    url: str
+    body: bytes
+    arrival: Arrival
+    outcome: Outcome
+
+    @property
+    def left_ns(self) -> int | None:
+        """Time until the caller's deadline."""
+        deadline_ms = self.arrival.deadline_ms
+        return None if deadline_ms is None else self.outcome.due + round(deadline_ms * 1e6) - time.monotonic_ns()
+
+    def headers(self) -> dict[str, str]:
+        arrival, left_ns = self.arrival, self.left_ns
+        headers = {"Content-Type": "application/json", "X-Request-Id": self.outcome.id}
+        headers |= {name: value for name, value in (("X-Tier", arrival.tier), ("X-Tenant", arrival.tenant)) if value}
+        return headers if left_ns is None else headers | {"X-Deadline-Ms": f"{max(left_ns, 0) / 1e6:.3f}"}
+
+
+async def _send(sending: _Sending, retry: Retrying, budget: RetryBudget) -> None:
+    """Send it, and again while the policy says so; what is kept is the last attempt, and the first one's `sent`."""
+    outcome, choose = sending.outcome, random.Random(sending.outcome.id)
+    budget.sent()
+    while refusal := await _attempt(sending):
+        again = decide(
+            refusal, outcome.retries, retry.limit, left_ns=sending.left_ns, budget=budget, draw=choose.random()
+        )
+        if again.wait_ns is None:
+            outcome.error += f" ({again.reason})" if again.reason and retry.limit else ""
+            break
+        await asyncio.sleep(again.wait_ns / 1e9)
+        outcome.retries += 1
+        outcome.status, outcome.error, outcome.http_status = "failed", "", None
+    outcome.done = time.monotonic_ns()
+
+
+async def _attempt(sending: _Sending) -> Refusal | None:
+    """One attempt; a refusal if it gave no token, so that sending it again repeats nothing."""
+    outcome = sending.outcome
+    told: Mapping[str, str] = {}
     try:
-        async with session.post(
-            f"{url}/v1/completions", data=body, headers=headers, trace_request_ctx=outcome
+        async with sending.session.post(
+            f"{sending.url}/v1/completions", data=sending.body, headers=sending.headers(), trace_request_ctx=outcome
         ) as response:
-            outcome.http_status = response.status
+            outcome.http_status, told = response.status, response.headers
             if response.status == 200:
                 await _read_stream(response, outcome)
             else:
                 _note_refusal(await response.read(), outcome)
     except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
         outcome.error = f"{type(error).__name__}: {error}"
-    outcome.done = time.monotonic_ns()
+    if outcome.status == "ok" or outcome.first_token is not None:
+        return None
+    wait_ms = _told(told, "Retry-After-Ms")
+    return Refusal(
+        outcome.http_status, time.time(), None if wait_ms is None else round(wait_ms), _told(told, "X-Server-Time")
+    )
+
+
+def _told(headers: Mapping[str, str], name: str) -> float | None:
+    """A header's number; None where there is none that could be meant."""
+    try:
+        number = float(headers[name])
+    except (KeyError, ValueError):
+        return None
+    return number if 0 <= number < 1e12 else None
 
 
 async def _read_stream(response: aiohttp.ClientResponse, outcome: Outcome) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from engine.load.client import LoadError, Outcome, drive, served_model
+from engine.load.client import NEVER, LoadError, Outcome, Retrying, drive, served_model
 from engine.load.summary import lines, summarise
 from engine.load.workload import read_workload
 
@@ -21,6 +21,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workload", type=Path, required=True, metavar="FILE.jsonl", help="arrivals, one a line")
     parser.add_argument("--model", help="model to ask for (default: the first that the server lists)")
     parser.add_argument("--api-key", metavar="KEY", help="key the server asks for")
+    parser.add_argument(
+        "--retry",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="send a refused request again, up to N times (default: 0)",
+    )
+    parser.add_argument(
+        "--retry-budget",
+        type=_share,
+        default=NEVER.budget_share,
+        metavar="SHARE",
+        help="retries of all together, as a share of the requests (default: %(default)s)",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE.jsonl", help="write the client's stamps, one request a line")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
@@ -32,12 +46,27 @@ def run(args: argparse.Namespace) -> int:
     _check_out(args.out)
     model = args.model or asyncio.run(served_model(url, args.api_key))
     _say(f"open loop: {len(arrivals)} requests over {arrivals[-1].arrival_s:g} s to {url}, model {model}")
-    outcomes = asyncio.run(drive(url, model, arrivals, args.api_key, _progress(len(arrivals))))
+    retry = Retrying(args.retry, args.retry_budget)
+    outcomes = asyncio.run(drive(url, model, arrivals, args.api_key, _progress(len(arrivals)), retry=retry))
     if args.out:
         args.out.write_bytes(b"".join(msgspec.json.encode(outcome) + b"\n" for outcome in outcomes))
     summary = {"workload": str(args.workload), "url": url, "model": model, **summarise(outcomes)}
     sys.stdout.write((json.dumps(summary, indent=2) if args.json else "\n".join(lines(summary))) + "\n")
     return 0 if summary["valid"] else 1
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of retries from 0 to 100")
+    return number
+
+
+def _share(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a share from 0 to 1")
+    return number
 
 
 def _check_out(path: Path | None) -> None:

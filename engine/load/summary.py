@@ -25,6 +25,8 @@ def summarise(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "ok": sum(o.status == "ok" for o in outcomes),
         "rejected": sum(o.status == "rejected" for o in outcomes),
         "failed": sum(o.status == "failed" for o in outcomes),
+        "retries": sum(o.retries for o in outcomes),
+        "ok_after_one_retry": sum(o.status == "ok" and o.retries == 1 for o in outcomes),
         "valid": sent_in_time <= limit,
         "send_lag_ms": spread(lags),
         "send_lag_limit_ms": round(limit, 3),
@@ -66,6 +68,7 @@ def lines(summary: dict[str, Any]) -> list[str]:
     rate = summary["output_tokens_per_s"]
     return [
         f"open loop: {summary['requests']} requests in {summary['duration_s']} s: {counts}",
+        *([f"retries    {summary['retries']}"] if summary["retries"] else []),
         f"send lag   p99 {_shown(lag)}, limit {_shown(limit)}: {verdict}",
         *(
             f"{name:<10} {_row(summary[key])}"

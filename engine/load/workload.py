@@ -33,6 +33,9 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     id: _Id | None = None
     tier: str = ""
     tenant: str = ""
+    priority: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    deadline_ms: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """From when it is due."""
     ignore_eos: bool = False
     temperature: float = 0.0
     seed: int | None = None
