@@ -96,6 +96,10 @@ def _read_ours(path: Path, lines: Sequence[str], seed: int) -> Workload:
         ids=[str(arrival.id) for arrival in arrivals],
         tiers=[arrival.tier for arrival in arrivals],
         tenants=[arrival.tenant for arrival in arrivals],
+        priorities=[arrival.priority for arrival in arrivals],
+        deadlines_ns=[
+            None if arrival.deadline_ms is None else round(arrival.deadline_ms * 1e6) for arrival in arrivals
+        ],
         about={"loop": "open loop", "format": "tailtrace", "arrivals": len(arrivals)},
     )
 

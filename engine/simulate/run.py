@@ -31,21 +31,26 @@ def prepare(source: str, config: Config, *, workers: int = 1, seed: int = 0) -> 
 
 def simulate_workload(setup: Setup, workload: Workload) -> Results:
     """Serve it in virtual time: in jumps where they decide as the scheduler would, pass by pass elsewhere."""
-    if covers(setup):
+    if _jumps(setup, workload):
         return jump_through(setup, workload)
     return Results.of(workload, setup, step_through(setup, _source(workload)))
 
 
 def record_workload(setup: Setup, workload: Workload, run: Path, *, seed: int = 0, summary: bool = False) -> None:
     """The same, written into the new folder `run`; with `summary`, requests alone. RunError where it can't be."""
-    about = {**workload.about, "workers": setup.workers, "by": "jumps" if covers(setup) else "passes"}
+    about = {**workload.about, "workers": setup.workers, "by": "jumps" if _jumps(setup, workload) else "passes"}
     with VirtualRun(run, setup, about, seed) as files:
         if summary:
             _write_summary(setup, simulate_workload(setup, workload), files)
-        elif covers(setup):
+        elif _jumps(setup, workload):
             jump_through(setup, workload, files)
         else:
             step_through(setup, _source(workload), files)
+
+
+def _jumps(setup: Setup, workload: Workload) -> bool:
+    """Whether jumps decide as the scheduler would; they know nothing of deadlines."""
+    return covers(setup) and not workload.has_deadlines
 
 
 def _source(workload: Workload) -> Source[Arrival]:

@@ -34,6 +34,9 @@ class Workload:
     ids: Sequence[str] | None = None
     tiers: Sequence[str] | None = None
     tenants: Sequence[str] | None = None
+    priorities: Sequence[int] | None = None
+    deadlines_ns: Sequence[int | None] | None = None
+    """Deadlines, each from its arrival."""
     prefixes: Sequence[Sequence[int]] | None = None
     """For each 512 tokens of a prompt a number that says what they and all before them are, equal where those are."""
     open_ended: bool = False
@@ -50,6 +53,11 @@ class Workload:
         """Most tokens of prompt and output that one request may come to."""
         return int((self.prompt_tokens + self.max_tokens).max(initial=1))
 
+    @property
+    def has_deadlines(self) -> bool:
+        """Whether any request may expire."""
+        return any(deadline is not None for deadline in self.deadlines_ns or ())
+
     def fitted(self, room: int) -> "Workload":
         """With open-ended `max_tokens` cut so that prompt and output have room in `room` tokens together."""
         if not self.open_ended:
@@ -58,6 +66,7 @@ class Workload:
 
     def request(self, index: int, arrival: int) -> Arrival:
         """One request by its place, from 0, as it arrives at that instant."""
+        due = self.deadlines_ns[index] if self.deadlines_ns else None
         return Arrival(
             arrival=arrival,
             prompt_tokens=int(self.prompt_tokens[index]),
@@ -66,6 +75,8 @@ class Workload:
             request_id=self.request_id(index),
             tier=self.tiers[index] if self.tiers else "",
             tenant=self.tenants[index] if self.tenants else "",
+            priority=self.priorities[index] if self.priorities else 0,
+            deadline=None if due is None else arrival + due,
             prefix=self.prefixes[index] if self.prefixes else (),
         )
 
