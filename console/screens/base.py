@@ -145,9 +145,10 @@ class RunScreen(Screen[None]):
         wanted = (self.book, self.book.revision, self.only)
         if self._shown == wanted:
             return
+        if self._shown is None or (self._shown[0], self._shown[2]) != (self.book, self.only):
+            self._counts = None
         self._shown = wanted
         self.ask("health", read_health, self._healthy)
-        self._counts = None
         if self.only:
             self.ask("counts", partial(_read_counts, self.only, self.on_screen()), self._counted)
         self.turn()

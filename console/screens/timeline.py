@@ -93,9 +93,8 @@ class TimelineScreen(RunScreen):
 
     def turn(self) -> None:
         """Read the lanes, unless another screen has."""
-        if self._turned_to is not self.book or self.book.lanes is None:
-            self.page = self._wanted = None
-            self.action_close()
+        self.page = self._wanted = None
+        self.action_close()
         if self._turned_to is not self.book:
             self.frame = None  # of the same run the last picture stays until there is a new one
         lanes = self.book.lanes_under(self.only)

@@ -71,9 +71,14 @@ def chart(lanes: Lanes, frame: Frame, width: int, height: int, alive: Ints | Non
 
 
 def _playhead_column(frame: Frame, width: int) -> int | None:
-    if frame.at == frame.window.end:
+    return _column(frame.at, frame.window, width)
+
+
+def _column(t: int, window: Window, width: int) -> int | None:
+    """Where an instant is drawn; the window's end is in its last column, so that the end of a run can be pointed at."""
+    if t == window.end:
         return width - 1 if width else None
-    column = frame.window.column(frame.at, width)
+    column = window.column(t, width)
     return column if 0 <= column < width else None
 
 
@@ -117,22 +122,21 @@ def _axis(frame: Frame, shape: Geometry, alive: int) -> Line:
     head = _playhead_column(frame, shape.chart)
     cells = [(char, "muted") for char in text]
     for mark in frame.marks:
-        _put(cells, frame.window.column(mark.at, shape.chart), f"◆{clean(mark.label)}")
+        _put(cells, _column(mark.at, frame.window, shape.chart), clean(mark.label))
     if head is not None:
         cells[head] = ("▼", theme.PLAYHEAD.style)
     return [(label[: shape.gutter], "muted"), *runs(cells)]
 
 
-def _put(cells: list[Piece], column: int, text: str) -> None:
-    """A mark over the ticks; its label in as far as it fits, and no longer than a tick's."""
-    if not 0 <= column < len(cells):
+def _put(cells: list[Piece], column: int | None, label: str) -> None:
+    """A mark over the ticks, with as much of its label as fits and is no longer than a tick's."""
+    if column is None:
         return
-    room = min(len(cells) - column, _MARK_ROOM)
-    label = fit(text, min(width_of([(text, "")]), room))
-    if width_of([(label, "")]) == len(label):
-        cells[column : column + len(label)] = [(char, "phase.return bold") for char in label]
-    else:
-        cells[column] = (text[0], "phase.return bold")
+    room = min(len(cells) - column - 1, _MARK_ROOM)
+    text = "◆" + fit(label, min(width_of([(label, "")]), room))
+    if width_of([(text, "")]) != len(text):
+        text = "◆"  # wide characters would push the axis aside
+    cells[column : column + len(text)] = [(char, "phase.return bold") for char in text]
 
 
 def _strips(lanes: Lanes, frame: Frame, shape: Geometry) -> Iterator[Line]:

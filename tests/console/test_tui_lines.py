@@ -14,6 +14,7 @@ from console import theme
 from console.book import Health
 from console.keys import Scope, footer_keys
 from console.lanes import Lanes, load_lanes
+from console.marks import Mark
 from console.replay import Replay
 from console.session import Session
 from console.timeline import Window
@@ -326,3 +327,42 @@ def test_a_replay_of_a_grown_run_stands_where_it_stood(lanes: Lanes) -> None:
     before.select_by(3)
     after.resume(before, now=0)
     assert (after.playhead.at, after.window, after.selected) == (before.playhead.at, before.window, before.selected)
+
+
+@given(
+    at=st.floats(0, 1),
+    label=texts,
+    size=st.tuples(st.integers(0, 160), st.integers(0, 30)),
+)
+def test_a_mark_is_on_the_axis_whatever_it_is_called(
+    lanes: Lanes, at: float, label: str, size: tuple[int, int]
+) -> None:
+    window = lanes.window
+    mark = Mark(window.low + int(at * (window.high - window.low)), label)
+    frame = Frame(window.low, window, 0, 0, marks=(mark,))
+    width, height = size
+    lines = chart(lanes, frame, width, height)
+    assert all(width_of(line) <= width for line in lines)
+    if height > 1 and geometry(lanes, width, height).chart > 0:
+        assert {"◆", "▼"} & set(text_of(lines[1]))
+
+
+def test_marks_stand_in_order_and_only_in_the_window(lanes: Lanes) -> None:
+    window = lanes.window
+    marks = (Mark(window.low + window.span // 4, "one"), Mark(window.high, "end"))
+    axis = text_of(chart(lanes, Frame(window.low, window, 0, 0, marks=marks), 120, 10)[1])
+    assert axis.index("◆one") < axis.rindex("◆") == len(axis) - 1
+    half = window.zoom(1, 2, window.high)
+    assert "one" not in text_of(chart(lanes, Frame(half.start, half, 0, 0, marks=marks), 120, 10)[1])
+
+
+def test_lanes_under_a_filter_keep_their_numbers(lanes: Lanes) -> None:
+    picked = lanes.rows(lanes.ok[1:4]).select(["rid", "attempt"])
+    narrowed = lanes.under(picked)
+    assert narrowed.sighted.tolist() == narrowed.ok.tolist() == lanes.ok[1:4].tolist()
+    assert narrowed.alive(lanes.window).tolist() == lanes.ok[1:4].tolist()
+    assert narrowed.p95 == lanes.columns["e2e"][lanes.ok[1:4]].max()
+    assert set(narrowed.slow(0)) <= set(narrowed.sighted)
+    assert max(narrowed.flying(40)) <= 3
+    assert [narrowed.lane(i) for i in range(len(lanes))] == [lanes.lane(i) for i in range(len(lanes))]
+    assert len(lanes.sighted) == len(lanes), "the whole run is as it was"

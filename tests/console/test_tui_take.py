@@ -94,7 +94,7 @@ async def test_marks_are_set_listed_jumped_to_removed_and_kept(runs: list[Path])
             await press(pilot, "enter", "m", *label.replace(" ", "_"), "enter")
         assert [mark.label for mark in app.book.marks] == ["here_it_waits", "a"]
         assert app.book.marks[0].at == low + 100 * MS
-        assert "◆here_it_wa…" in screen_text(app)
+        assert "◆here_it_wai…" in screen_text(app)
         await press(pilot, "1", "apostrophe")
         assert isinstance(app.screen, MarksScreen)
         check_snapshot(app, "marks-120x40")
@@ -108,7 +108,7 @@ async def test_marks_are_set_listed_jumped_to_removed_and_kept(runs: list[Path])
     async with again.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         assert [mark.label for mark in again.book.marks] == ["here_it_waits"]
-        assert "◆here_it_wa…" in screen_text(again)
+        assert "◆here_it_wai…" in screen_text(again)
 
 
 async def test_a_run_without_marks_says_how_to_make_one(runs: list[Path]) -> None:
