@@ -203,3 +203,16 @@ def test_immediate_and_static_start_only_when_nothing_is_unfinished(
             assert batch <= most
         elif event.kind in {EventKind.FINISHED, EventKind.CANCELLED, EventKind.EXPIRED}:
             unfinished.discard(event.rid)
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds(), offers, st.integers(1, 60))
+def test_the_true_length_of_an_output_is_never_read(world: tuple[Config, int], script: list[Offer], other: int) -> None:
+    """DESIGN 3. Until the first output ends, lengths are nobody's knowledge: so they change no plan."""
+    lengths = {rid: offer.length for rid, offer in enumerate(script, 1)}
+    pair = [Driver(*world, lengths), Driver(*world, dict.fromkeys(lengths, other))]
+    for rid, offer in enumerate(script, 1):
+        for driver in pair:
+            driver.add(rid, offer.prompt, offer.max_tokens, tenant=offer.tenant, priority=offer.priority)
+    while all(driver.accounts and not driver.ends for driver in pair):
+        assert pair[0].tick() == pair[1].tick()
