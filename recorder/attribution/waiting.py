@@ -5,8 +5,9 @@ measures over the passes. Culprits come from stretches, in which one request was
 through at most `MANY` stretches of one root has every one of them named; one that waited through more has those named
 that make up at least 1/`MANY` of its wait, and the others summed without a culprit. All of it is exact.
 
-The head itself was kept out by those who ran: of its wait for blocks the one with most tokens in its KV cache is the
-culprit, of its wait for the token budget the one that computed most, pass by pass, among those in the step.
+The head itself was kept out by those who ran: of its wait for blocks, and of everybody's wait for a busy worker, the one
+with most tokens in its KV cache is the culprit; of its wait for the token budget the one that computed most, pass by
+pass, among those in the step. The batch timer is nobody's fault.
 """
 
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ MANY: Final = 64
 
 _REASONS: Final = list(Reason)
 _SHARED: Final = frozenset({Reason.BATCH_TIMER, Reason.WORKER_BUSY})
-"""Reasons that hold back all who wait alike, so that nobody is to blame."""
+"""Reasons that hold back all who wait alike: being behind the head makes no difference."""
+_HELD_BY_RUNNING: Final = frozenset({Reason.KV_BLOCKS, Reason.WORKER_BUSY})
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,19 @@ class _Waits:
 
 
 class _Blocked:
-    """The passes in which the queue stood still for one reason behind heads of one tier, in stretches of one head."""
+    """The passes in which the queue stood still for one reason behind heads of one tier, in stretches of one to blame.
 
-    def __init__(self, passes: Passes, tier: int, culprit: Ints) -> None:
+    Whoever waits blames the head, or, where all are held back alike, who kept the head out.
+    """
+
+    def __init__(self, passes: Passes, tier: int, culprit: Ints, *, shared: bool) -> None:
         self.passes = passes
         self.culprit = culprit
         """Of each pass: who kept the head out, or NONE."""
-        first = np.flatnonzero(np.append(True, passes.head_rid[1:] != passes.head_rid[:-1]))
+        blamed = culprit if shared else passes.head_rid
+        first = np.flatnonzero(np.append(True, blamed[1:] != blamed[:-1]))
         self.tier = tier
-        self.head = passes.head_rid[first]
+        self.blamed = blamed[first]
         self.begin = passes.sched[first]
         self.end = passes.end[np.append(first[1:], len(passes)) - 1]
         self._measure = Measure(passes.sched, passes.end)
@@ -70,7 +76,7 @@ def charge_waiting(budget: Budget, passes: Passes, parts: Parts, attempts: Attem
     waits = _Waits(attempts.take(waited), attempts.queued[waited], until[waited])
     for reason, blocked in _by_root(passes, parts, attempts):
         if reason in _SHARED:
-            budget.charge(queue(reason), waits.attempts.row, blocked.total(waits), reason.value)
+            _charge_shared(budget, reason, blocked, waits)
         else:
             _charge_behind(budget, reason, blocked, waits)
 
@@ -85,15 +91,25 @@ def _by_root(passes: Passes, parts: Parts, attempts: Attempts) -> Iterator[tuple
         culprits = _culprits(_REASONS[code], alike, parts)
         for tier in np.unique(tiers[alike]):
             chosen = alike & (tiers == tier)
-            yield _REASONS[code], _Blocked(passes.where(chosen), int(tier), culprits[chosen])
+            shared = _REASONS[code] in _SHARED
+            yield _REASONS[code], _Blocked(passes.where(chosen), int(tier), culprits[chosen], shared=shared)
 
 
 def _culprits(reason: Reason, stuck: Bools, parts: Parts) -> Ints:
     """For each pass stuck for `reason` who kept the head out; NONE where that is nobody more than anybody else."""
-    if reason not in {Reason.KV_BLOCKS, Reason.TOKEN_BUDGET}:
+    if reason is not Reason.TOKEN_BUDGET and reason not in _HELD_BY_RUNNING:
         return np.full(len(stuck), NONE)
-    held = parts.slices.before if reason is Reason.KV_BLOCKS else 0
+    held = parts.slices.before if reason in _HELD_BY_RUNNING else 0
     return parts.largest(len(stuck), parts.slices.tokens + held, stuck[parts.at])
+
+
+def _charge_shared(budget: Budget, reason: Reason, blocked: _Blocked, waits: _Waits) -> None:
+    """Passes of a reason that held back all alike, the head and those behind it."""
+    row = waits.attempts.row
+    who, where = _worth_naming(blocked, waits)
+    ns = blocked.shares(waits, who, where)
+    budget.charge(queue(reason), row[who], ns, reason.value, blocked.blamed[where])
+    budget.charge(queue(reason), row, blocked.total(waits) - sums(len(row), who, ns), reason.value)
 
 
 def _charge_behind(budget: Budget, reason: Reason, blocked: _Blocked, waits: _Waits) -> None:
@@ -101,9 +117,9 @@ def _charge_behind(budget: Budget, reason: Reason, blocked: _Blocked, waits: _Wa
     row, rid = waits.attempts.row, waits.attempts.rid
     own = _charge_own(budget, reason, blocked, waits)
     who, where = _worth_naming(blocked, waits)
-    other = blocked.head[where] != rid[who]
+    other = blocked.blamed[where] != rid[who]
     who, where = who[other], where[other]
-    ns, culprit = blocked.shares(waits, who, where), blocked.head[where]
+    ns, culprit = blocked.shares(waits, who, where), blocked.blamed[where]
     rest = blocked.total(waits) - own - sums(len(row), who, ns)
     same = _same(waits.attempts.tier, blocked.tier)
     for cause, behind in ((BEHIND_FIFO, same), (BEHIND_TIER, ~same)):

@@ -119,11 +119,17 @@ def test_behind_another_tier() -> None:
     assert "QUEUE/BEHIND_FIFO" not in causes(ledger, 2)
 
 
-@pytest.mark.parametrize("reason", [Reason.BATCH_TIMER, Reason.WORKER_BUSY])
-def test_what_holds_all_back_is_nobodys_fault(reason: Reason) -> None:
-    ledger = waiting(reason)
-    assert blame(ledger, 1)[f"QUEUE/{reason}", reason, None] == 50
-    assert blame(ledger, 2)[f"QUEUE/{reason}", reason, None] == 75
+def test_the_batch_timer_holds_all_back_and_is_nobodys_fault() -> None:
+    ledger = waiting(Reason.BATCH_TIMER)
+    assert blame(ledger, 1)["QUEUE/BATCH_TIMER", "BATCH_TIMER", None] == 50
+    assert blame(ledger, 2)["QUEUE/BATCH_TIMER", "BATCH_TIMER", None] == 75
+
+
+def test_a_busy_worker_holds_all_back_for_the_one_it_is_busy_with() -> None:
+    ledger = waiting(Reason.WORKER_BUSY)
+    assert blame(ledger, 1)["QUEUE/WORKER_BUSY", "WORKER_BUSY", 9] == 50
+    assert blame(ledger, 2)["QUEUE/WORKER_BUSY", "WORKER_BUSY", 9] == 50
+    assert blame(ledger, 2)["QUEUE/WORKER_BUSY", "WORKER_BUSY", 1] == 25
 
 
 def test_waiting_without_a_recorded_head_is_unnamed() -> None:

@@ -90,9 +90,9 @@ class Naive:
 
     def _keeps_out(self, step: Row) -> int | None:
         reason, parts = step["head_reason"], self._slices[step["step"]]
-        if reason not in (Reason.KV_BLOCKS, Reason.TOKEN_BUDGET) or not parts:
+        if reason not in (Reason.KV_BLOCKS, Reason.WORKER_BUSY, Reason.TOKEN_BUDGET) or not parts:
             return None
-        held = {row["rid"]: row["computed_before"] if reason == Reason.KV_BLOCKS else 0 for row in parts}
+        held = {row["rid"]: row["computed_before"] if reason != Reason.TOKEN_BUDGET else 0 for row in parts}
         largest = max(parts, key=lambda row: (row["tokens"] + held[row["rid"]], -row["rid"]))
         return int(largest["rid"])
 
