@@ -5,8 +5,8 @@ measures over the passes. Culprits come from stretches, in which one request was
 through at most `MANY` stretches of one root has every one of them named; one that waited through more has those named
 that make up at least 1/`MANY` of its wait, and the others summed without a culprit. All of it is exact.
 
-The head itself was kept out by those who ran: of its wait for blocks, and of everybody's wait for a busy worker, the one
-with most tokens in its KV cache is the culprit; of its wait for the token budget the one that computed most, pass by
+The head itself was kept out by those who ran. Of its wait for blocks, and of everybody's for a busy worker, who has the
+most tokens in the KV cache is the culprit; of its wait for the token budget the one that computed most, pass by
 pass, among those in the step. The batch timer is nobody's fault.
 """
 
