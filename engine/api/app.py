@@ -88,9 +88,10 @@ class Api:
         writer = AttemptWriter(request, attempt, answer, include_usage=ask.include_usage)
         try:
             response, verdict = await writer.write()
-        except (asyncio.CancelledError, ConnectionError):
+        except (asyncio.CancelledError, ConnectionError) as gone:
             self._gateway.client_left(attempt)
-            raise
+            # aiohttp cancels the handler of a client that has left; a write that finds it out first ends the same way.
+            raise asyncio.CancelledError from gone
         except Exception as error:
             self._gateway.settle(attempt, Verdict(Status.FAILED, f"{type(error).__name__}: {error}"))
             raise
