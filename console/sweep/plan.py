@@ -50,10 +50,7 @@ def make_plan(config: Config, vary: Sequence[str], load: Sequence[str], workers:
     if len(given) != 1:
         what = " and ".join(given) if given else "none is given: write --vary KEY=VALUE,VALUE or --load 0.5,1,2"
         raise SweepError(f"a sweep changes one variable: {what}")
-    plan = _loads(config, load[0], workers) if load else _varied(config, vary[0], workers)
-    if len(plan.levels) > _MOST_LEVELS:
-        raise SweepError(f"{given[0][:60]}...: {len(plan.levels)} levels; {_MOST_LEVELS} are the most")
-    return plan
+    return _loads(config, load[0], workers) if load else _varied(config, vary[0], workers)
 
 
 def _loads(config: Config, text: str, workers: int) -> Plan:
@@ -83,6 +80,8 @@ def _labels(text: str, given: str) -> list[str]:
     labels = [part.strip() for part in _BETWEEN_LEVELS.split(text)]
     if not all(labels):
         raise SweepError(f"{given}: a level is empty; write the levels apart by commas, as in 1,2,4")
+    if len(labels) > _MOST_LEVELS:
+        raise SweepError(f"{given[:60]}...: {len(labels)} levels; {_MOST_LEVELS} are the most")
     for label in labels:
         if labels.count(label) > 1:
             raise SweepError(f"{given}: {label} is given twice; keep one")

@@ -5,14 +5,18 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from console.sweep.level import Figures, Task, run_level
 from console.sweep.plan import SweepError
 from recorder.run import RunError, run_state
+
+_INTERRUPTED: Final = 130
 
 Progress = Callable[[Task, Figures, int], None]
 """Told of each level that is done, with how many are."""
@@ -26,11 +30,14 @@ def run_all(tasks: Sequence[Task], jobs: int, progress: Progress) -> list[Figure
     outs = [task.out for task in tasks if task.out is not None]
     try:
         with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _quiet) as pool:
-            futures = {pool.submit(run_level, task): task for task in tasks}
+            with _interrupts_held():
+                futures = {pool.submit(run_level, task): task for task in tasks}
             try:
                 return _collected(futures, progress)
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                _interrupt_levels()
+                raise
     except BaseException:
         _remove_unfinished(outs)
         raise
@@ -50,9 +57,28 @@ def _collected(futures: "dict[Future[Figures], Task]", progress: Progress) -> li
     return [future.result() for future in futures]
 
 
+def _interrupt_levels() -> None:
+    """End the levels that still run: nobody will read their figures."""
+    for process in multiprocessing.active_children():
+        if process.pid is not None:
+            os.kill(process.pid, signal.SIGINT)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Interrupts come after it, here and (`_quiet`) in the processes that are started in it: not amid their imports."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def _quiet() -> None:
     """In a level's process: an interrupt ends it in order, its unfinished run taken away, and without a traceback."""
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
+    signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))  # one that was held: there is nothing yet to undo
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(_INTERRUPTED))
 
 
 def _remove_unfinished(outs: Sequence[Path]) -> None:
