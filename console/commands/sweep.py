@@ -11,7 +11,7 @@ from console.jsonout import write_json
 from console.slo import LIMITED, Slo, read_slo, slo_of
 from console.sweep.answer import Question, Sweep, answer, document
 from console.sweep.guards import NAMES, parse_guards
-from console.sweep.level import Figures, Task
+from console.sweep.level import Figures, Task, faster
 from console.sweep.plan import LOAD, MOST_WORKERS, Plan, SweepError, make_plan
 from console.sweep.running import default_jobs, run_all
 from console.text.paint import colour_of, is_dark, show, terminal_width
@@ -104,6 +104,7 @@ def _check_levels(plan: Plan, source: str, seed: int) -> dict[str, object]:
     _, workload = prepare(source, first.config, workers=first.workers, seed=seed)
     if plan.variable == LOAD and workload.closed:
         raise SweepError("--load: in a closed loop answers decide when requests come; sweep an open one, or use --vary")
+    faster(workload, min(level.load for level in plan.levels))
     for level in plan.levels:
         Setup.of(level.config, workload.longest, level.workers)
     sys.stderr.write(

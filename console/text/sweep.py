@@ -15,7 +15,8 @@ from console.theme import DAGGER
 from console.widgets.ink import Line, clean, crop, fit, percent, rule
 
 _CURVE_ROWS = 16
-_WIDEST_LABEL = 16
+_WIDEST_LABEL = 12
+_RATE = 8
 
 
 def sweep_lines(sweep: Sweep, width: int) -> list[Line]:
@@ -78,16 +79,16 @@ def _all(sweep: Sweep, width: int) -> Iterator[Line]:
 def _service(sweep: Sweep, width: int) -> Iterator[Line]:
     priced = sweep.question.hourly is not None
     yield rule("Service", width, "requests/s; cost per success " + ("as priced" if priced else "in device-seconds"))
-    heads = ("offered", "answered", "goodput", "inside", "rejected", "cost")
+    heads = ("offered", "served", "goodput", "inside", "reject", "cost")
     size = _label_width(sweep)
-    yield [(" " * size + "".join(f"{head:>9}" for head in heads), "muted")]
+    yield [(" " * size + "".join(f"{head:>{_RATE}}" for head in heads), "muted")]
     for place, values in enumerate(sweep.values):
         cells = [
-            number(plain(offered(sweep.figures[place])), digits=2),
-            number(plain(values["throughput"]), digits=2),
-            number(plain(values["goodput"]), digits=2),
-            f"{percent(plain(values['inside_share'])):>9}",
-            f"{percent(plain(values['rejected_share'])):>9}",
+            number(plain(offered(sweep.figures[place])), _RATE, 2),
+            number(plain(values["throughput"]), _RATE, 2),
+            number(plain(values["goodput"]), _RATE, 2),
+            f"{percent(plain(values['inside_share'])):>{_RATE}}",
+            f"{percent(plain(values['rejected_share'])):>{_RATE}}",
             _cost(plain(values["cost_per_success"])),
         ]
         yield [(_label(sweep, place), "strong"), ("".join(cells), "text"), *_marks(sweep, place)]
@@ -98,7 +99,7 @@ def _service(sweep: Sweep, width: int) -> Iterator[Line]:
 
 
 def _cost(value: float | None) -> str:
-    return f"{'-' if value is None else format(value, ',.4g'):>9}"
+    return f"{'-' if value is None else format(value, ',.3g'):>{_RATE}}"
 
 
 def _marks(sweep: Sweep, place: int) -> Line:

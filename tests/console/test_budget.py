@@ -14,7 +14,7 @@ from console.budget import PARTS, BudgetError, conflict, judge, read_budget
 from console.session import Session
 from console.slo import Slo
 from recorder.words import Status
-from tests.console.runs import MS, golden_rows, request, write_run
+from tests.console.runs import MS, request, write_run
 
 ROOT = Path(__file__).parents[2]
 SEED = {"ingress": 20, "waiting": 60, "execution": 100, "return": 20}
@@ -193,8 +193,13 @@ def test_a_run_that_cannot_tell_says_so(tmp_path: Path, rows: dict[str, Any], sa
     assert said in done.stderr
 
 
-def test_the_golden_run_fits_any_width(golden_run: Path, tmp_path: Path) -> None:
+def test_a_budget_needs_neither_the_engine_nor_screens() -> None:
+    script = "import sys, console.commands.budget; print(sorted({'torch', 'engine', 'textual'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_lines_fit_and_no_run_is_bad_input(golden_run: Path, tmp_path: Path) -> None:
     done = tailtrace(golden_run, write_budget(tmp_path, 200, dict(SEED)))
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert golden_rows()["requests"]
     assert tailtrace(Path("/no/such/run"), write_budget(tmp_path, 200, dict(SEED))).returncode == 2

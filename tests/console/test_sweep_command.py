@@ -200,6 +200,7 @@ def on_a_terminal(arguments: list[str]) -> str:
         (["--load", "1", "--slo-share", "0.5"], "needs a limit"),
         (["--load", "1", "--slo-e2e-ms", "soon"], "not a number"),
         (["--load", "1", "--cost-per-hour", "free"], "not a number"),
+        (["--load", "0.0000001,1"], "would come after"),
         (["--load", "1", "--jobs", "0"], "--jobs 0"),
         (["--load", "1", "--workers", "0"], "--workers 0"),
         (["--load", "1", "--seed", "-1"], "--seed -1"),
@@ -233,6 +234,15 @@ def test_a_run_is_never_overwritten(tmp_path: Path, config: str) -> None:
     assert "load-2 exists already" in done.stderr
     assert list((tmp_path / "load-2").iterdir()) == []
     assert not (tmp_path / "load-1").exists()
+
+
+def test_a_sweep_needs_neither_torch_nor_http_nor_screens() -> None:
+    script = (
+        "import sys, console.commands.sweep;"
+        "print(sorted({'torch', 'aiohttp', 'textual', 'tokenizers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def _interrupt(process: "subprocess.Popen[str]") -> None:
