@@ -31,12 +31,12 @@ def run_all(tasks: Sequence[Task], jobs: int, progress: Progress) -> list[Figure
     try:
         with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _quiet) as pool:
             with _interrupts_held():
-                futures = {pool.submit(run_level, task): task for task in tasks}
+                futures = {pool.submit(_run_level, task): task for task in tasks}
             try:
                 return _collected(futures, progress)
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
                 _interrupt_levels()
+                pool.shutdown(wait=True, cancel_futures=True)
                 raise
     except BaseException:
         _remove_unfinished(outs)
@@ -78,7 +78,23 @@ def _quiet() -> None:
     """In a level's process: an interrupt ends it in order, its unfinished run taken away, and without a traceback."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))  # one that was held: there is nothing yet to undo
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(_INTERRUPTED))
+    for asked_to_end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(asked_to_end, _unwind)
+
+
+def _unwind(*_: object) -> None:
+    """Leave in order, and only once: a second signal must not break off the clearing up after the first."""
+    for asked_to_end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(asked_to_end, lambda *_: None)  # SIG_IGN would make Python complain of one that is pending
+    sys.exit(_INTERRUPTED)
+
+
+def _run_level(task: Task) -> Figures:
+    """The level; an interrupt ends the process too, once all is cleared up: the pool would give it the next level."""
+    try:
+        return run_level(task)
+    except SystemExit:
+        os._exit(_INTERRUPTED)
 
 
 def _remove_unfinished(outs: Sequence[Path]) -> None:

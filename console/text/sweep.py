@@ -12,7 +12,7 @@ from console.text.curves import throughput_latency
 from console.text.paint import Colour, wrapped
 from console.text.report import lower_bound_note, number
 from console.theme import DAGGER
-from console.widgets.ink import Line, clean, crop, fit, percent, rule
+from console.widgets.ink import Line, clean, crop, fit, percent, rule, width_of
 
 _CURVE_ROWS = 16
 _WIDEST_LABEL = 12
@@ -91,7 +91,9 @@ def _service(sweep: Sweep, width: int) -> Iterator[Line]:
             f"{percent(plain(values['rejected_share'])):>{_RATE}}",
             _cost(plain(values["cost_per_success"])),
         ]
-        yield [(_label(sweep, place), "strong"), ("".join(cells), "text"), *_marks(sweep, place)]
+        line: Line = [(_label(sweep, place), "strong"), ("".join(cells), "text")]
+        marks = _marks(sweep, place)  # also in words below, so that they give way where there is no room
+        yield [*line, *marks] if width_of([*line, *marks]) <= width else line
     told = formulas(priced)
     for name in ("goodput", "cost_per_success"):
         yield from wrapped(f"{name} = {told[name]}", width, indent="    ")
