@@ -12,7 +12,7 @@ from console.cli import COMMANDS, Command, main
 from tests.console.runs import golden_rows, write_run
 
 ROOT = Path(__file__).parents[2]
-HEADLESS = ("report", "compare", "request", "query")
+HEADLESS = ("report", "compare", "request", "query", "sweep", "budget")
 
 
 def tailtrace(*argv: str | Path, script: str = "", **environment: str) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,18 @@ GOLDEN = Path(__file__).parent / "golden"
 SQL = Path(__file__).parents[2] / "console" / "sql"
 NAMES = sorted(path.stem for path in SQL.glob("*.sql"))
 
+MS = 1_000_000
 PARAMS: dict[str, dict[str, Any]] = {
+    "budget": {
+        "ingress_ns": 1 * MS,
+        "waiting_ns": 2 * MS,
+        "execution_ns": 20 * MS,
+        "return_ns": 2 * MS,
+        "ttft_ns": 14 * MS,
+        "tpot_ns": 9 * MS,
+        "e2e_ns": None,
+    },
+    "slo": {"ttft_ns": 33 * MS, "tpot_ns": 10 * MS, "e2e_ns": 34 * MS},
     "find_request": {"id": "req-2", "rid": 1},
     "request": {"rid": 1, "attempt": 1},
     "request_phases": {"rid": 1, "attempt": 1},

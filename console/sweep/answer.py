@@ -1,0 +1,188 @@
+"""From the figures of all levels to what a sweep says: plain data for JSON, and what its text is made of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from console.measures import REPORTED, WINDOW_FORMULA
+from console.slo import Slo
+from console.sweep import reference
+from console.sweep.guards import LATENCIES, PERCENTILES, Guard, Values
+from console.sweep.knee import KNEE_FORMULA, SATURATION_FORMULA, Knee, Point, find_knee, saturated
+from console.sweep.level import Figures
+from console.sweep.plan import LOAD, Level, Plan
+
+_NS_A_S: Final = 10**9
+_NS_A_MS: Final = 10**6
+_S_AN_HOUR: Final = 3600
+_CENSORED: Final = ("open", "expired", "cancelled", "failed")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the levels are judged by. `hourly` is the price of a device for an hour; None: count device-seconds."""
+
+    plan: Plan
+    slo: Slo
+    guards: Sequence[Guard]
+    hourly: Fraction | None
+    about: Mapping[str, Any]
+    """The workload's account of itself."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The answer. `values` are per level, exact; `knee` exists for sweeps of the load alone."""
+
+    question: Question
+    figures: Sequence[Figures]
+    values: Sequence[Values]
+    knee: Knee | None
+    saturated: Sequence[bool]
+
+    @property
+    def failures(self) -> list[tuple[Level, Guard]]:
+        """Where a guard rail did not hold."""
+        pairs = zip(self.question.plan.levels, self.values, strict=True)
+        return [(level, guard) for level, values in pairs for guard in self.question.guards if not guard.holds(values)]
+
+    @property
+    def knee_level(self) -> Level | None:
+        """The level at the knee."""
+        if self.knee is None or self.knee.place is None:
+            return None
+        return self.question.plan.levels[self.knee.place]
+
+    def meets_slo(self, place: int) -> bool | None:
+        """Whether that level meets the SLO; None where there is none."""
+        return _meets(self.question.slo, self.figures[place]) if self.question.slo else None
+
+    def mm1_ns(self, place: int) -> Fraction | None:
+        """The reference line at that level (SPEC D8); None where it says nothing."""
+        if not reference.applies(self.question.plan, self.question.about):
+            return None
+        found = self.figures[place]
+        counts = found.counts
+        return reference.mean_ns(found.total, counts["arrivals_ns"], counts["ok"], counts["service_ns"])
+
+
+def answer(question: Question, figures: Sequence[Figures]) -> Sweep:
+    """Judge the figures, one for each level of the plan."""
+    plan = question.plan
+    values = [values_of(found, level, question.hourly) for found, level in zip(figures, plan.levels, strict=True)]
+    points = [
+        Point(level.load, some["throughput"] or Fraction(0), not question.slo or _meets(question.slo, found))
+        for level, some, found in zip(plan.levels, values, figures, strict=True)
+    ]
+    is_load = plan.variable == LOAD
+    full = saturated(points) if is_load else [False] * len(points)
+    return Sweep(question, figures, values, find_knee(points) if is_load else None, full)
+
+
+def values_of(found: Figures, level: Level, hourly: Fraction | None) -> dict[str, Fraction | None]:
+    """Every measure that a guard rail can watch (`guards.NAMES`)."""
+    counts, total = found.counts, found.total
+    ok, inside = counts["ok"], counts["inside"]
+    device_s = Fraction(found.window_ns, _NS_A_S) * level.workers
+    spent = device_s if hourly is None else device_s * hourly / _S_AN_HOUR
+    return {
+        **{f"{rank}_{name}_ms": _ms(found, name, rank) for name in LATENCIES for rank in PERCENTILES},
+        "throughput": _ratio(ok * _NS_A_S, found.window_ns),
+        "goodput": _ratio(inside * _NS_A_S, found.window_ns),
+        "inside_share": _ratio(inside, total),
+        "rejected_share": _ratio(found.states.get("rejected", 0), total),
+        "unanswered_share": _ratio(total - ok, total),
+        "cost_per_success": spent / inside if inside else None,
+        "preemptions": Fraction(counts["preemptions"]),
+    }
+
+
+def document(sweep: Sweep, runs: Sequence[str | None]) -> dict[str, Any]:
+    """What `tailtrace sweep --json` prints; `runs` are the folders of the levels' runs."""
+    question = sweep.question
+    knee = None
+    if sweep.knee is not None:
+        level = sweep.knee_level
+        knee = {"level": None if level is None else level.label, "why": sweep.knee.why}
+    return {
+        "variable": question.plan.variable,
+        "workload": dict(question.about),
+        "slo": question.slo.document() if question.slo else None,
+        "levels": [_level(sweep, place, run) for place, run in enumerate(runs)],
+        "knee": knee,
+        "guards": [guard.text for guard in question.guards],
+        "failed": [{"level": level.label, "guard": guard.text} for level, guard in sweep.failures],
+        "formulas": formulas(question.hourly is not None),
+    }
+
+
+def formulas(priced: bool) -> dict[str, str]:
+    """What each number is."""
+    spent = "workers * window" + (" * price of a device-hour" if priced else ", in device-seconds")
+    return {
+        **{f"{measure.name}_ms": measure.formula for measure in REPORTED},
+        "throughput": "ok requests / window",
+        "goodput": "ok requests inside the SLO / window",
+        "cost_per_success": f"{spent} / ok requests inside the SLO",
+        "window": WINDOW_FORMULA,
+        "offered": "(requests - 1) / (last arrival - first arrival)",
+        "saturated": SATURATION_FORMULA,
+        "knee": KNEE_FORMULA,
+        "mm1_ms": reference.LABEL,
+    }
+
+
+def offered(found: Figures) -> Fraction | None:
+    """Requests that came per second."""
+    return _ratio((found.total - 1) * _NS_A_S, found.counts["arrivals_ns"] or 0)
+
+
+def mean_e2e_ms(found: Figures) -> Fraction | None:
+    """Mean time of the answered requests, which is what the reference line is of."""
+    return _ratio(found.counts["e2e_ns"], found.counts["ok"] * _NS_A_MS)
+
+
+def censored(found: Figures) -> int:
+    """Requests that make percentiles lower bounds (SPEC E5, F4)."""
+    return sum(found.states.get(state, 0) for state in _CENSORED)
+
+
+def _level(sweep: Sweep, place: int, run: str | None) -> dict[str, Any]:
+    level, found = sweep.question.plan.levels[place], sweep.figures[place]
+    values, mm1 = sweep.values[place], sweep.mm1_ns(place)
+    of_load = sweep.question.plan.variable == LOAD
+    return {
+        "level": level.label,
+        "load": float(level.load),
+        "workers": level.workers,
+        "requests": {"total": found.total, "inside": found.counts["inside"], **found.states},
+        "censored": censored(found),
+        "offered": plain(offered(found)),
+        **{name: plain(value) for name, value in values.items()},
+        "mean_e2e_ms": plain(mean_e2e_ms(found)),
+        "mm1_ms": None if mm1 is None else float(mm1 / _NS_A_MS),
+        "meets_slo": sweep.meets_slo(place),
+        "saturated": sweep.saturated[place] if of_load else None,
+        "guards_failed": [guard.text for guard in sweep.question.guards if not guard.holds(values)],
+        "run": run,
+    }
+
+
+def plain(value: Fraction | None) -> float | None:
+    """The nearest float."""
+    return None if value is None else float(value)
+
+
+def _meets(slo: Slo, found: Figures) -> bool:
+    return slo.met(found.counts["inside"], found.total)
+
+
+def _ms(found: Figures, name: str, rank: str) -> Fraction | None:
+    """A percentile as the report has it, in ms."""
+    row = found.percentiles.get(name)
+    return None if row is None else Fraction(row[rank]) / _NS_A_MS
+
+
+def _ratio(over: int, under: int) -> Fraction | None:
+    return Fraction(over, under) if under else None

@@ -1,0 +1,64 @@
+"""A budget held against a run, as lines: each part's limit, who kept it, how long it took, and who exceeded it."""
+
+from collections.abc import Iterator
+
+from console.budget import FORMULAS, Kept, Verdict
+from console.text.paint import wrapped
+from console.text.report import counted, number
+from console.widgets.ink import Line, clean, crop, percent, rule
+
+_NAME = 11
+_UNANSWERED = ("rejected", "expired", "cancelled", "failed")
+
+
+def budget_lines(verdict: Verdict, width: int) -> list[Line]:
+    """The whole verdict, at most `width` cells wide."""
+    return [crop(line, width) for line in _all(verdict, width)]
+
+
+def _all(verdict: Verdict, width: int) -> Iterator[Line]:
+    broken = [kept.name for kept in verdict.kept if not kept.ok]
+    told = f"over budget: {', '.join(broken)}" if broken else "the budget is kept"
+    yield [(clean(verdict.run), "strong bold"), (f": {told}", "bad" if broken else "good")]
+    yield [(f"SLO: {verdict.budget.slo}", "text")]
+    yield []
+    yield rule("Budget", width, "ms, nearest rank, ok requests")
+    yield [(" " * (_NAME + 2) + "".join(f"{head:>9}" for head in ("budget", "inside", "p50", "p95", "p99")), "muted")]
+    for kept in verdict.kept:
+        yield _row(kept)
+        for phase in verdict.phases.get(kept.name, ()):
+            times = "".join(number(phase[rank]) for rank in ("p50", "p95", "p99"))
+            yield [(f"    {phase['name']:<{_NAME + 16}}{times}", "muted")]
+    yield []
+    yield from _exceeding(verdict, width)
+    yield from _unanswered(verdict, width)
+    for kept in verdict.kept:
+        yield from wrapped(f"{kept.name} = {FORMULAS[kept.name]}", width, indent="    ")
+
+
+def _row(kept: Kept) -> Line:
+    share = None if kept.share is None else float(kept.share)
+    limits = f"{number(kept.limit_ns / 1e6)}{percent(share):>9}"
+    times = "".join(number(None if ns is None else ns / 1e6) for rank, ns in kept.times.items() if rank != "max")
+    mark = ("✓ ", "good") if kept.ok else ("✗ ", "bad")
+    return [mark, (f"{kept.name:<{_NAME}}", "strong"), (limits + times, "text")]
+
+
+def _exceeding(verdict: Verdict, width: int) -> Iterator[Line]:
+    exceeded = [kept for kept in verdict.kept if kept.worst]
+    if not exceeded:
+        return
+    yield rule("Who exceeds", width, "the longest of each")
+    for kept in exceeded:
+        who = ", ".join(f"{clean(str(one['request_id']))} {one['ns'] / 1e6:,.1f}" for one in kept.worst)
+        yield from wrapped(f"{kept.name}: {counted(kept.over, 'request')}; {who}", width, "text", "    ")
+    yield []
+
+
+def _unanswered(verdict: Verdict, width: int) -> Iterator[Line]:
+    """What the shares leave out, and what they count against (SPEC F4)."""
+    lost = sum(verdict.states.get(state, 0) for state in _UNANSWERED)
+    if lost:
+        yield from wrapped(f"{counted(lost, 'request')} without an answer: outside, end to end", width, "warn")
+    if still := verdict.states.get("open", 0):
+        yield from wrapped(f"{counted(still, 'request')} not ended: in no share", width, "warn")
