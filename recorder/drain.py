@@ -336,6 +336,8 @@ class Drain:
         for path, source in self._sources.items():
             source.ring.close()
             path.unlink()
+        for path in (*rings_dir(self._run).glob("*.tmp"), *self._run.glob("*.tmp")):
+            path.unlink()  # of a process that was killed while it made a ring or a file of the run
 
 
 def _remove_leftovers(run: Path) -> None:

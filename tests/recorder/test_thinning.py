@@ -264,6 +264,7 @@ def test_killed_at_any_line_it_keeps_what_it_should(whole: RunTables, tmp_path: 
         assert {rid: found[rid] for rid in slow} == wanted
         if load_info(run).state == "recording":
             assert Drain(run, TAIL).close()
+        assert not list(run.rglob("*.tmp"))
         closed = open_tables(run)
         assert closed.left_out == expected.left_out
         assert digest_of(closed) == digest
