@@ -79,8 +79,10 @@ class _Run:
             self._leave_partly_kept(attempts)
 
     def _leave_partly_kept(self, attempts: Attempts) -> None:
-        touched = self._left_out.touches(attempts.worker, attempts.arrival, attempts.end) & known(attempts.admitted)
-        self._budget.leave(attempts.row[touched])
+        """Whoever was turned away has no worker, and nothing of it was left out."""
+        came = known(attempts.worker) | known(attempts.admitted)
+        touched = self._left_out.touches(attempts.worker, attempts.arrival, attempts.end)
+        self._budget.leave(attempts.row[came & touched])
 
     def _charge_passes(self, worker: int, passes: Passes, attempts: Attempts, events: Events) -> None:
         slices = self._slices.take(self._slices.worker == worker)

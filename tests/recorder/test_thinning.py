@@ -9,9 +9,10 @@ from shutil import copytree, rmtree
 from tempfile import TemporaryDirectory
 from zlib import crc32
 
+import msgspec
 import pytest
 
-from engine.config import Config, SchedulerConfig
+from engine.config import Config, SchedulerConfig, from_dict, to_dict
 from engine.simulate.cost import LinearCost
 from engine.simulate.front import Arrival
 from engine.simulate.stepped import simulate
@@ -24,6 +25,7 @@ from recorder.producer import RingProducer
 from recorder.run import RunInfo, create_run, load_info, run_state, size_of
 from recorder.schema import TABLES
 from recorder.tables import RunTables, open_tables
+from recorder.thinning import rule_of
 from recorder.windows import Ended, KeepRule, kept_windows
 from recorder.words import Status
 from tests.recorder.killing import killed_at, lines_of
@@ -288,6 +290,14 @@ def test_a_recorder_that_takes_over_comes_to_the_same(whole: RunTables, tmp_path
     drain.own.close()
     thin_and_close(second)
     assert open_tables(first).left_out == open_tables(second).left_out
+
+
+def test_the_configuration_of_an_engine_is_what_the_recorder_reads() -> None:
+    config = from_dict({"record": {"keep": "tail", "slo_ms": 500, "keep_slowest": 0.05, "keep_margin_s": 2}}, "test")
+    settings = msgspec.convert(to_dict(config)["record"], RecordSettings)
+    assert settings.keep == "tail"
+    assert rule_of(settings) == KeepRule(slo_ns=500 * MS, slowest=0.05, among=1000, margin_ns=2000 * MS)
+    assert msgspec.convert(to_dict(Config())["record"], RecordSettings) == RecordSettings()
 
 
 # Damage.
