@@ -36,7 +36,7 @@ MEASURES: Final = (QUEUE, TTFT, TPOT, E2E)
 REPORTED: Final = (TTFT, TPOT, E2E)
 """The measures that open a report; the wait in the queue is also one of its phases."""
 
-CLOSURE_FORMULA: Final = "(sum of causes - UNNAMED) / sum of (returned - arrival), over ok requests"
+CLOSURE_FORMULA: Final = "(sum of causes - UNNAMED - NOT_KEPT) / sum of (returned - arrival), over ok requests"
 REQUEST_RATE_FORMULA: Final = "ok requests / window"
 TOKEN_RATE_FORMULA: Final = "output tokens of all requests that ended / window"
 WINDOW_FORMULA: Final = "last stamp - first arrival"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _MS: Final = 1e6
 _S: Final = 1e9
 UNNAMED: Final = "UNNAMED"
+NOT_KEPT: Final = "NOT_KEPT"
+"""Time in passes that the flight recorder left out: no more named than what no stamp names."""
 
 
 class Percentiles(TypedDict):
@@ -66,6 +68,7 @@ class Report(TypedDict):
     window_s: float | None
     workers: list[dict[str, Any]]
     recorder: dict[str, Any]
+    left_out: dict[str, float]
     damages: list[dict[str, str]]
     formulas: dict[str, str]
 
@@ -115,6 +118,7 @@ def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection")
         window_s=None if window_ns is None else window_ns / _S,
         workers=rows(ask("workers")),
         recorder=_recorder(ask),
+        left_out={"passes": session.tables.left_out.passes, "seconds": session.tables.left_out.ns / _S},
         damages=[{"file": damage.file, "what": damage.what} for damage in session.damages],
         formulas=formulas(),
     )
@@ -195,7 +199,7 @@ def _phase(row: dict[str, object] | None) -> PhaseTimes:
 def _closure(ask: _Ask, causes_ns: dict[str, int]) -> float | None:
     """Named time over end-to-end time of the answered requests (SPEC F1); not a number where none was answered."""
     whole = _int(rows(ask("answered_time"))[0]["ns"])
-    named = sum(ns for cause, ns in causes_ns.items() if cause != UNNAMED)
+    named = sum(ns for cause, ns in causes_ns.items() if cause not in {UNNAMED, NOT_KEPT})
     return named / whole if whole else None
 
 

@@ -109,9 +109,10 @@ CAUSES: Final[dict[str, Look]] = {
     "HOST_LOOP": Look("◈", "host"),
     "HOST_WARMUP": Look("◇", "host"),
     "RETURN": Look("»", "phase.return"),
+    "NOT_KEPT": Look("∅", "muted"),
     "UNNAMED": Look("?", "unnamed"),
 }
-"""In the order of a request's life; UNNAMED last. `PREEMPTED` stands for every `PREEMPTED/...`."""
+"""In the order of a request's life; what has no name last. `PREEMPTED` stands for every `PREEMPTED/...`."""
 
 PLAYHEAD: Final = Look("│", "accent")
 DAGGER: Final = "†"

@@ -32,6 +32,7 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 Policy = Literal["immediate", "static", "continuous", "dynamic"]
 TimeoutAction = Literal["reject", "delay"]
 Ordering = Literal["fcfs", "priority", "spf", "edf", "fair"]
+Keep = Literal["all", "tail"]
 DType = Literal["auto", "bfloat16", "float32"]
 
 
@@ -227,6 +228,23 @@ class RecordConfig(_Section, frozen=True, kw_only=True):
         float, _key("Longest time a record stays in its ring before it is sealed to Parquet.", "s", 0.05, 3600)
     ] = 2.0
     sample_interval_s: Annotated[float, _key("Time between readings of device and host.", "s", 0.05, 3600)] = 1.0
+    keep: Annotated[
+        Keep,
+        _key(
+            "Passes that stay on disk: all, or (tail) those around requests that failed, broke slo_ms or were among the"
+            " slowest. Rows and spans of requests always stay. Simulated runs are kept whole."
+        ),
+    ] = "all"
+    slo_ms: Annotated[
+        float, _key("Keep tail: requests that took longer end to end are slow; 0 asks for no limit.", "ms", 0, 1e9)
+    ] = 0.0
+    keep_slowest: Annotated[
+        float, _key("Keep tail: share of requests that is slow however fast all are; 0 for none.", "", 0, 1)
+    ] = 0.01
+    keep_slowest_of: Annotated[
+        int, _key("Keep tail: how many of the last requests that share is taken of.", "requests", 1, 1_000_000)
+    ] = 1000
+    keep_margin_s: Annotated[float, _key("Keep tail: time kept before and after a slow request.", "s", 0, 3600)] = 1.0
 
 
 class ServerConfig(_Section, frozen=True, kw_only=True):
@@ -418,6 +436,11 @@ def _check_contradictions(config: Config, origin: str) -> None:
         raise ConfigError(
             f"{origin}: [kv] num_blocks = {kv.num_blocks} and memory_mb = {kv.memory_mb} both set the size of the"
             " pool; keep one"
+        )
+    if config.record.keep == "tail" and not (config.record.slo_ms or config.record.keep_slowest):
+        raise ConfigError(
+            f'{origin}: [record] keep = "tail" with slo_ms = 0 and keep_slowest = 0 would keep only what failed; set'
+            " either"
         )
 
 

@@ -5,13 +5,25 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from recorder.attribution import Tables, attribute
-from recorder.check_rules import ATTEMPTS_END_ONCE, CAUSES_SUM, PREPARED, RULES, Rule
+from recorder.attribution.columns import first_known, ints
+from recorder.check_rules import (
+    ATTEMPTS_END_ONCE,
+    CAUSES_SUM,
+    PASSES_TILE,
+    PREPARED,
+    RULES,
+    STAMPS_MATCH_STEPS,
+    TOKENS_ADD_UP,
+    Rule,
+)
 from recorder.losses import Damage
 from recorder.run import RunInfo
 from recorder.schema import TABLES
+from recorder.windows import FOR_EVER
 
 MOST_ROWS: Final = 20
 """Offending rows that a check shows; its detail counts them all."""
@@ -52,9 +64,19 @@ def check(tables: CheckedTables) -> list[Check]:
         for name in TABLES:
             db.register(name, tables.table(name))
         db.register("causes", attribute(tables))
+        db.register("left_out", tables.left_out.table())
+        db.register("partly_kept", _partly_kept(tables))
         db.execute(PREPARED.replace("$sealed", str(tables.info.state == "sealed")))
         found = [_not_recorded(rule, tables.info) or _apply(db, rule) for rule in RULES]
     return [_files_intact(tables.damages), _nothing_dropped(tables.drops), *found]
+
+
+def _partly_kept(tables: CheckedTables) -> pa.Table:
+    """`rid, attempt` of those that lived in passes that were left out: nothing that takes all of them can be asked."""
+    requests = tables.table("requests")
+    until = first_known(ints(requests, "returned"), np.full(requests.num_rows, FOR_EVER))
+    touched = tables.left_out.touches(ints(requests, "worker"), ints(requests, "arrival"), until)
+    return requests.select(["rid", "attempt"]).filter(pa.array(touched))
 
 
 def _not_recorded(rule: Rule, info: RunInfo) -> Check | None:
@@ -78,12 +100,21 @@ def _count(db: duckdb.DuckDBPyConnection, table: str) -> int:
     return int(count)
 
 
+_NOT_ASKED: Final = (
+    "SELECT format(', but for {:,} whose passes were not all kept', nullif(count(*), 0)) FROM partly_kept"
+)
 _REMARKS: Final = {
     ATTEMPTS_END_ONCE: "SELECT string_agg(', ' || n || ' ' || status, '' ORDER BY n DESC, status) "
     "FROM (SELECT status::VARCHAR AS status, count(*) AS n FROM requests GROUP BY ALL)",
     CAUSES_SUM: "SELECT format(', {:,} of {:,} ns of the answered ones are UNNAMED', "
     "coalesce(sum(ns) FILTER (cause = 'UNNAMED'), 0)::BIGINT, sum(ns)::BIGINT) "
+    "|| CASE WHEN bool_or(cause = 'NOT_KEPT') "
+    "THEN format(' and {:,} NOT_KEPT', (sum(ns) FILTER (cause = 'NOT_KEPT'))::BIGINT) ELSE '' END "
     "FROM causes SEMI JOIN (FROM requests WHERE status = 'ok') USING (rid, attempt)",
+    PASSES_TILE: "SELECT format(', and {:,} between them left out on purpose', sum(stop - first)::BIGINT) "
+    "FROM left_out",
+    STAMPS_MATCH_STEPS: _NOT_ASKED,
+    TOKENS_ADD_UP: _NOT_ASKED,
 }
 """What else the detail of a check has to tell."""
 

@@ -8,21 +8,25 @@ from typing import Final
 
 PREPARED: Final = """
 CREATE TEMP TABLE worker_ends AS
-SELECT worker, max(step) AS last_step, max(t_end) AS t_end FROM steps GROUP BY ALL;
+SELECT worker, max(step) AS last_step, max(t_end) AS t_end
+FROM (SELECT worker, step, t_end FROM steps UNION ALL SELECT worker, stop - 1, t_end FROM left_out) GROUP BY ALL;
 
 CREATE TEMP TABLE answered AS
 FROM requests
 WHERE status = 'ok' AND ($sealed OR last_token IS NULL
     OR last_token <= (SELECT max(t_end) FROM worker_ends WHERE worker = requests.worker));
 
+CREATE TEMP TABLE whole AS FROM answered ANTI JOIN partly_kept USING (rid, attempt);
+
 CREATE TEMP TABLE parts AS
 SELECT a.rid, a.attempt, s.step, s.computed_before, s.tokens, t.t_exec, t.t_done
 FROM slices s
 JOIN steps t USING (worker, step)
-JOIN answered a ON a.rid = s.rid AND a.worker = s.worker AND t.t_exec >= a.queued AND t.t_exec <= a.returned;
+JOIN whole a ON a.rid = s.rid AND a.worker = s.worker AND t.t_exec >= a.queued AND t.t_exec <= a.returned;
 """
 """`answered`: attempts that ended well, and whose last step did, too: a worker that is killed (or looked at) between
-handing out its tokens and writing its row leaves an answer without a step. `parts`: their slices."""
+handing out its tokens and writing its row leaves an answer without a step. `whole`: those of whose passes none was left
+out on purpose (`left_out`, `partly_kept`: see `recorder.left_out`). `parts`: their slices."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,12 @@ PASSES_TILE: Final = Rule(
     "steps",
     "passes",
     """
-SELECT worker, step, t_sched, lag(step) OVER passes AS step_before, lag(t_end) OVER passes AS t_end_before
-FROM steps
+WITH all_passes AS (
+    SELECT worker, step, step AS last_step, t_sched, t_end FROM steps
+    UNION ALL SELECT worker, first, stop - 1, t_sched, t_end FROM left_out
+)
+SELECT worker, step, t_sched, lag(last_step) OVER passes AS step_before, lag(t_end) OVER passes AS t_end_before
+FROM all_passes
 WINDOW passes AS (PARTITION BY worker ORDER BY step, t_sched)
 QUALIFY step <> coalesce(step_before + 1, 0) OR t_sched <> t_end_before
 ORDER BY worker, step
@@ -151,15 +159,18 @@ WITH moves AS (
     FROM events e LEFT JOIN steps s USING (worker, step) WHERE e.freed_blocks > 0
     UNION ALL SELECT worker, step, 0 FROM steps
 ), netted AS (SELECT worker, step, sum(blocks)::BIGINT AS blocks FROM moves GROUP BY ALL),
-held AS (SELECT worker, step, sum(blocks) OVER (PARTITION BY worker ORDER BY step)::BIGINT AS held FROM netted)
-SELECT worker, step, kv_free, held, kv_total, kv_total - kv_free - held AS missing
-FROM steps JOIN held USING (worker, step)
-QUALIFY missing <> lag(missing, 1, 0) OVER (PARTITION BY worker ORDER BY step)
+held AS (SELECT worker, step, sum(blocks) OVER (PARTITION BY worker ORDER BY step)::BIGINT AS held FROM netted),
+wrong AS (
+    SELECT worker, step, kv_free, held, kv_total, kv_total - kv_free - held AS missing
+    FROM steps JOIN held USING (worker, step)
+    QUALIFY missing <> lag(missing, 1, 0) OVER (PARTITION BY worker ORDER BY step)
+)
+FROM wrong ANTI JOIN left_out ON left_out.worker = wrong.worker AND left_out.stop = wrong.step
 ORDER BY worker, step
 """,
     ("steps", "slices", "events"),
 )
-"""Only steps at which the account goes wrong, not all that follow."""
+"""Only steps at which the account goes wrong, not all that follow; after passes that were left out it begins anew."""
 
 IDS_RESOLVE: Final = Rule(
     "ids resolve",
@@ -182,11 +193,15 @@ told AS (
     UNION ALL SELECT 'spans', 'last_step', worker, last_step, rid FROM spans
     UNION ALL SELECT 'events', 'step', worker, step, rid FROM events
     UNION ALL SELECT 'deliveries', 'step', worker, step, NULL FROM deliveries
+), nowhere AS (
+    SELECT placed.* FROM placed JOIN worker_ends USING (worker) ANTI JOIN steps USING (worker, step)
+    WHERE step <= last_step
 )
 SELECT * FROM told ANTI JOIN requests USING (rid) WHERE rid IS NOT NULL
 UNION ALL
-SELECT placed.* FROM placed JOIN worker_ends USING (worker) ANTI JOIN steps USING (worker, step)
-WHERE step <= last_step
+SELECT nowhere.* FROM nowhere
+ASOF LEFT JOIN left_out ON nowhere.worker = left_out.worker AND nowhere.step >= left_out.first
+WHERE stop IS NULL OR nowhere.step >= stop
 ORDER BY ALL
 """,
 )
@@ -198,14 +213,14 @@ TOKENS_ADD_UP: Final = Rule(
     """
 WITH chain AS (
     SELECT worker, rid, step, computed_before, cached, lag(computed_before + tokens) OVER life AS computed
-    FROM slices WINDOW life AS (PARTITION BY worker, rid ORDER BY step)
+    FROM slices ANTI JOIN partly_kept USING (rid) WINDOW life AS (PARTITION BY worker, rid ORDER BY step)
 ), reached AS (SELECT rid, attempt, max_by(computed_before + tokens, step) AS computed FROM parts GROUP BY ALL)
 SELECT rid, worker, step, 'starts at token ' || computed_before || ' after ' || coalesce(computed, 0) AS fault
 FROM chain WHERE computed_before NOT IN (coalesce(computed, 0), coalesce(cached, 0))
 UNION ALL
 SELECT rid, worker, NULL,
        'computed ' || coalesce(computed, 0) || ' tokens for ' || prompt_tokens || ' + ' || output_tokens || ' - 1'
-FROM answered LEFT JOIN reached USING (rid, attempt)
+FROM whole LEFT JOIN reached USING (rid, attempt)
 WHERE prompt_tokens + output_tokens - 1 <> coalesce(computed, 0)
 ORDER BY ALL
 """,

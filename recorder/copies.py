@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from recorder.left_out import left_out_path
 from recorder.parts import list_parts
 from recorder.run import RunError, RunInfo, decode_info, hold_lock, info_path, lock_patiently, replace_file, size_of
 from recorder.schema import TABLES
@@ -58,6 +59,7 @@ def borrowed(remote: Remote, tables: Iterable[str] = TABLES) -> Iterator[Path]:
             _cache().mkdir(mode=0o700, parents=True, exist_ok=True)
             folder = held.enter_context(_reserved(_cache() / _identity(remote, info)))
             _bring_up_to_date(remote, folder, frozenset(tables))
+            _copy_left_out(remote, folder)
             replace_file(info_path(folder), raw)
             _evict(_cache())
         except OSError as error:
@@ -113,6 +115,15 @@ def _bring_up_to_date(remote: Remote, folder: Path, tables: frozenset[str]) -> N
             _fetch(remote, folder, {name: size for name, size in parts.items() if not _is_there(folder / name, size)})
             return _remove_others(folder, tables, rings.keys() | parts.keys())
     raise StorageError(f"{remote.url} changes faster than it can be copied: try again")
+
+
+def _copy_left_out(remote: Remote, folder: Path) -> None:
+    """After the parts: what is missing from them was named before it was left out."""
+    path = left_out_path(folder)
+    try:
+        replace_file(path, remote.read(path.name))
+    except NothingThereError:
+        path.unlink(missing_ok=True)
 
 
 def _wanted(remote: Remote, tables: frozenset[str]) -> Files:

@@ -4,25 +4,30 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
+from recorder.left_out import LEDGER, LeftOut
 from recorder.losses import Gap, gaps_in_ring
 from recorder.merge import merge, merge_table, small_tail
 from recorder.narration import say
 from recorder.parts import Part, Staged, all_parts, folder_of, outermost, publish, stage_part
 from recorder.producer import RingProducer
-from recorder.records import numbered
+from recorder.records import numbered, to_arrow
 from recorder.ring import RingError, RingReader, Tail
 from recorder.run import finish, is_locked, rings_dir
 from recorder.schema import TABLES, Table
+from recorder.thinning import WATCHED, Thinning, rule_of
 
 SELF: Final = "recorder"
 """The recorder process is a producer too: its own rows pass through rings that it drains like any other."""
 
 _OWN_RING_MB: Final = 1.0
 _FULL_PART: Final = 128 * 1024
+_MANY_SETTLED: Final = 16
+_MANY_UNSETTLED: Final = 256
+"""Parts that a request which never ends keeps from being judged are merged as they are, rather than pile up."""
 _GRACE_NS: Final = 10 * 10**9
 """How long merged parts outlive their merge, for readers that have listed them already."""
 
@@ -32,6 +37,11 @@ class RecordSettings(msgspec.Struct, frozen=True):
 
     seal_interval_s: float = 2.0
     sample_interval_s: float = 1.0
+    keep: Literal["all", "tail"] = "all"
+    slo_ms: float = 0.0
+    keep_slowest: float = 0.01
+    keep_slowest_of: int = 1000
+    keep_margin_s: float = 1.0
 
 
 @dataclass
@@ -93,6 +103,7 @@ class Drain:
         self._merged_away: list[tuple[int, Part]] = []
         self._in_trouble = False
         _remove_leftovers(run)
+        self._thinning = Thinning(run, rule_of(settings)) if settings.keep == "tail" else None
         self.own = RingProducer(run, SELF, [SELF, "samples"], _OWN_RING_MB)
 
     def writers(self) -> dict[str, int]:
@@ -107,6 +118,7 @@ class Drain:
         if self._seal(due, now, RingReader.read_next):
             for source in due:
                 self._merge_small(source, now)
+                self._thin(source, now)
         self._forget_merged(now)
 
     def close(self, patience_s: float = 10.0) -> bool:
@@ -124,7 +136,7 @@ class Drain:
         if not self._seal_rest(time.monotonic() + patience_s):
             say(f"{self._run} stays open with its rings; make room, then `python -m recorder {self._run}` closes it")
             return False
-        self._merge_all()
+        self._merge_all(self._settle_rest())
         self._remove_rings()
         finish(self._run)
         return True
@@ -137,6 +149,7 @@ class Drain:
                 self._sources[path] = Source.open(self._run, path)
             except (RingError, OSError, KeyError, ValueError) as error:
                 self._unusable.add(path)
+                self._cannot_watch(path)
                 say(f"{path} {error}: it is left as it is")
 
     def _seal(self, due: Sequence[Source], now: int, read: Callable[[RingReader, int], Tail]) -> bool:
@@ -158,6 +171,7 @@ class Drain:
         for taken in staged:
             taken.source.advance(taken.staged.part, now)
             self._account(taken, now)
+            self._watch(taken)
         self._trouble(None)
         return True
 
@@ -209,17 +223,68 @@ class Drain:
             **columns,
         )
 
+    def _cannot_watch(self, ring: Path) -> None:
+        if self._thinning and ring.match("*.requests.ring"):
+            self._thinning.keep_all(f"{ring} can't be read, so who was slow can't be told")
+
+    def _watch(self, taken: _Taken) -> None:
+        table = taken.source.table
+        if self._thinning and table.name in WATCHED:
+            self._thinning.take(table.name, to_arrow(table, taken.tail.records))
+
     def _merge_small(self, source: Source, now: int) -> None:
-        small = small_tail(source.parts)
-        if not small:
+        if self._thinning and source.table.name in LEDGER:
+            small = small_tail(source.parts, _MANY_UNSETTLED)
+        else:
+            small = small_tail(source.parts)
+        if small:
+            self._merge(source, small, now)
+
+    def _thin(self, source: Source, now: int) -> None:
+        """Merge those of many small parts whose passes can be judged by now, without the rows that are left out."""
+        small = small_tail(source.parts) if self._thinning and source.table.name in LEDGER else []
+        if not self._thinning or not small:
             return
         try:
-            merged = merge(source.table, small)
+            self._thinning.settle(self._requests_seen_until())
         except OSError as error:
             self._trouble(error)
             return
-        source.parts[-len(small) :] = [merged]
-        self._merged_away += [(now + _GRACE_NS, part) for part in small]
+        settled = self._thinning.settled(source.table, small)
+        if len(settled) >= _MANY_SETTLED:
+            self._merge(source, settled, now)
+
+    def _requests_seen_until(self) -> int:
+        """The instant before which all rows of requests were packed that are sealed by now."""
+        now = time.monotonic_ns()
+        rings = [source for source in self._sources.values() if source.table.name == "requests"]
+        seen = (now if not source.ring.pending(source.start) else source.taken_at or 0 for source in rings)
+        return min(seen, default=0)
+
+    def _merge(self, source: Source, parts: Sequence[Part], now: int) -> None:
+        try:
+            merged = merge(source.table, parts, self._left_out)
+        except OSError as error:
+            self._trouble(error)
+            return
+        at = source.parts.index(parts[0])
+        source.parts[at : at + len(parts)] = [merged]
+        self._merged_away += [(now + _GRACE_NS, part) for part in parts]
+        if self._thinning:
+            self._thinning.forget(parts)
+
+    @property
+    def _left_out(self) -> LeftOut:
+        return self._thinning.left_out if self._thinning else LeftOut()
+
+    def _settle_rest(self) -> LeftOut:
+        """Judge what has not been judged; where the disk refuses to hold the verdict, it is kept."""
+        try:
+            if self._thinning:
+                self._thinning.settle_rest()
+        except OSError as error:
+            say(f"the last passes of {self._run} are all kept: {error.strerror or error}")
+        return self._left_out
 
     def _forget_merged(self, now: int) -> None:
         for _, part in (one for one in self._merged_away if one[0] <= now):
@@ -260,10 +325,10 @@ class Drain:
             time.sleep(0.25)
         return True
 
-    def _merge_all(self) -> None:
+    def _merge_all(self, left_out: LeftOut) -> None:
         try:
             for name in TABLES:
-                merge_table(self._run, name)
+                merge_table(self._run, name, left_out)
         except OSError as error:
             say(f"the parts of {self._run} stay many: {error.strerror or error}")
 
@@ -271,6 +336,8 @@ class Drain:
         for path, source in self._sources.items():
             source.ring.close()
             path.unlink()
+        for path in (*rings_dir(self._run).glob("*.tmp"), *self._run.glob("*.tmp")):
+            path.unlink()  # of a process that was killed while it made a ring or a file of the run
 
 
 def _remove_leftovers(run: Path) -> None:

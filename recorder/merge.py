@@ -6,27 +6,32 @@ from typing import Final
 
 import pyarrow as pa
 
+from recorder.left_out import LEDGER, LeftOut
 from recorder.parts import ROW_GROUP, Part, all_parts, inspect, outermost, read_numbered, write_part
 from recorder.schema import TABLES, Table
 
 _CHUNK_ROWS: Final = 8 * ROW_GROUP
 _SMALL: Final = ROW_GROUP
 _MANY: Final = 32
+_NOTHING: Final = LeftOut()
 
 
-def merge(table: Table, parts: Sequence[Part]) -> Part:
-    """Seal adjacent sound parts of one producer as one. The old ones stay: readers ignore what a part contains."""
+def merge(table: Table, parts: Sequence[Part], left_out: LeftOut = _NOTHING) -> Part:
+    """Seal adjacent sound parts of one producer as one. The old ones stay: readers ignore what a part contains.
+
+    Rows of passes that were left out are not in it, though its name covers them: nobody looks for them elsewhere.
+    """
     first, last = parts[0], parts[-1]
     merged = Part.of(first.path.parent, first.producer, first.first, last.last)
-    write_part(table, merged, _gathered(table, parts))
+    write_part(table, merged, _gathered(table, parts, left_out))
     return merged
 
 
-def _gathered(table: Table, parts: Sequence[Part]) -> Iterator[pa.Table]:
+def _gathered(table: Table, parts: Sequence[Part], left_out: LeftOut) -> Iterator[pa.Table]:
     """Rows of many small parts in chunks worth sorting together, so that memory stays bounded."""
     waiting: list[pa.Table] = []
     for part in parts:
-        waiting.append(read_numbered(table, part))
+        waiting.append(left_out.without(table.name, read_numbered(table, part)))
         if sum(rows.num_rows for rows in waiting) >= _CHUNK_ROWS:
             yield pa.concat_tables(waiting)
             waiting = []
@@ -34,14 +39,14 @@ def _gathered(table: Table, parts: Sequence[Part]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def small_tail(parts: Sequence[Part]) -> list[Part]:
+def small_tail(parts: Sequence[Part], many: int = _MANY) -> list[Part]:
     """The last parts of a producer when they are many and small enough to be merged while the run goes on."""
     tail: list[Part] = []
     for part in reversed(parts):
         if part.last - part.first >= _SMALL:
             break
         tail.insert(0, part)
-    return tail if len(tail) >= _MANY else []
+    return tail if len(tail) >= many else []
 
 
 def mergeable(parts: Iterable[Part]) -> list[list[Part]]:
@@ -55,11 +60,14 @@ def mergeable(parts: Iterable[Part]) -> list[list[Part]]:
     return stretches
 
 
-def merge_table(run: Path, name: str) -> None:
-    """Merge each stretch of a table's parts into one, then delete what the new parts contain. Raises OSError."""
+def merge_table(run: Path, name: str, left_out: LeftOut = _NOTHING) -> None:
+    """Merge each stretch of a table's parts into one, then delete what the new parts contain. Raises OSError.
+
+    Where passes were left out, a single part is written anew, too: it may be older than the verdict.
+    """
     for stretch in mergeable(all_parts(run, name)):
-        if len(stretch) > 1:
-            merge(TABLES[name], stretch)
+        if len(stretch) > 1 or (stretch and left_out and name in LEDGER):
+            merge(TABLES[name], stretch, left_out)
     for part in superfluous(all_parts(run, name)):
         part.path.unlink()
 

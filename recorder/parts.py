@@ -251,8 +251,8 @@ class NumberedGroups:
     def __init__(self, table: Table, part: Part, sound: Sequence[int]) -> None:
         self._table = table
         self._part = part
-        self._sound = sound
         metadata = pq.read_metadata(part.path)
+        self._sound = [group for group in sound if group < metadata.num_row_groups]
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
         self._starts = list(accumulate((group.num_rows for group in groups), initial=part.first))
         names = metadata.schema.to_arrow_schema().names

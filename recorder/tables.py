@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from recorder.left_out import LeftOut, LeftOutError, left_out_path, load_left_out
 from recorder.losses import Account, Damage, Gap, Span, dated, gaps_in_ring, gaps_of_damages, lossy_windows
 from recorder.parts import Part, Soundness, all_parts, inspect, outermost, read_part, time_range
 from recorder.records import Records, in_order, to_arrow
@@ -49,11 +50,13 @@ class RunTables:
         self._names = tuple(names)
         self._snapshots = _snapshots(path, self._names)
         self._tables: dict[str, pa.Table] = {}
+        self.left_out, self._left_out_damages = _left_out(path)
 
     @property
     def damages(self) -> list[Damage]:
         """What could not be read, with its time where that is known; everything else is shown."""
         found = [damage for snapshot in self._snapshots.values() for damage in snapshot.damages]
+        found += self._left_out_damages
         return [dated(damage, self._account, self.info.clock.mono_ns) for damage in found] if found else []
 
     @property
@@ -98,12 +101,19 @@ class RunTables:
         """All rows, sorted by the table's `order`. Reads the whole table into memory.
 
         Open rows of `requests` that a final row supersedes are left out, and so are `slices` of a worker's last,
-        unfinished step.
+        unfinished step, and what tells of passes that the flight recorder left out (`left_out`).
         """
         if table not in self._tables:
             rows = in_order(TABLES[table], self._all_rows(TABLES[table]))
+            self._look_again_for_left_out()
             self._tables[table] = self._settled(table, rows)
-        return self._tables[table]
+        rows = self._tables[table] = self.left_out.without(table, self._tables[table])
+        return rows
+
+    def _look_again_for_left_out(self) -> None:
+        """Parts that were read just now may have been thinned since this run was opened."""
+        if self.info.state == "recording":
+            self.left_out, self._left_out_damages = _left_out(self.path)
 
     def columns(self, table: str, *names: str) -> pa.Table:
         """Some columns of all rows, for much less than `table`: in no order, and superseded rows are still there."""
@@ -112,7 +122,9 @@ class RunTables:
     def last_steps(self) -> dict[int, int]:
         """worker -> number of its last recorded step; slices beyond it belong to a step that never ended."""
         steps = self.table("steps").group_by("worker").aggregate([("step", "max")])
-        return dict(zip(steps["worker"].to_pylist(), steps["step_max"].to_pylist(), strict=True))
+        last = dict(zip(steps["worker"].to_pylist(), steps["step_max"].to_pylist(), strict=True))
+        ends = self.left_out.ends()
+        return {worker: max(last.get(worker, 0), ends.get(worker, 0)) for worker in last.keys() | ends.keys()}
 
     def _all_rows(self, table: Table) -> pa.Table:
         for _ in range(_TRIES):
@@ -127,6 +139,13 @@ class RunTables:
         if table == "requests":
             return without_superseded(rows)
         return without_torn(rows, self.last_steps()) if table == "slices" else rows
+
+
+def _left_out(run: Path) -> tuple[LeftOut, list[Damage]]:
+    try:
+        return load_left_out(run), []
+    except LeftOutError as error:
+        return LeftOut(), [Damage(left_out_path(run).name, str(error))]
 
 
 def open_tables(run: Path) -> RunTables:

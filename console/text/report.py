@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from console.measures import REPORTED
-from console.report import UNNAMED, PhaseTimes, Report
+from console.report import NOT_KEPT, UNNAMED, PhaseTimes, Report
 from console.text.paint import wrapped
 from console.theme import DAGGER, cause_look, cause_order, phase_look, status_look
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, spread
@@ -217,6 +217,19 @@ def _recorder(report: Report, width: int) -> Iterator[Line]:
         yield from wrapped(told, width, "bad", "  ")
 
 
+def _left_out(report: Report, width: int) -> Iterator[Line]:
+    left_out = report["left_out"]
+    if not left_out["passes"]:
+        return
+    yield []
+    yield rule("Flight recorder", width, "kept around slow requests only")
+    told = (
+        f"{left_out['passes']:,.0f} passes of {left_out['seconds']:,.3f} s were left out on purpose, with what was told"
+        f" of them; the time of requests that lived through them is {NOT_KEPT}"
+    )
+    yield from wrapped(told, width, "text")
+
+
 def _damages(report: Report, width: int) -> Iterator[Line]:
     if not report["damages"]:
         return
@@ -239,6 +252,7 @@ BLOCKS: Final[dict[str, Callable[[Report, int], Iterator[Line]]]] = {
     "throughput": _throughput,
     "workers": _workers,
     "recorder": _recorder,
+    "left_out": _left_out,
     "damages": _damages,
 }
 """The blocks of a report by name, in the order of the page."""

@@ -68,7 +68,7 @@ def read_recorded(tables: RunTables) -> Recorded:
         stamps=_stamps(rows, origin),
         answered=answered,
         workers=max(len({row["worker"] for row in rows if row["worker"] is not None}), 1),
-        notes=tuple(_notes(tables.info, rows)),
+        notes=(*_notes(tables.info, rows), *_note_left_out(tables)),
     )
 
 
@@ -148,6 +148,11 @@ def _notes(info: RunInfo, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield "the recording is of a closed loop: another configuration would have moved its arrivals; here they stay"
     if count := sum(row["status"] == Status.OPEN.value for row in rows):
         yield f"{count} requests were still open: they are taken to go on until their max_tokens"
+
+
+def _note_left_out(tables: RunTables) -> Iterator[str]:
+    if passes := tables.left_out.passes:
+        yield f'[record] keep = "tail" left out {passes:,} steps: the cost of a step is fitted to the others alone'
 
 
 def is_closed_loop(info: RunInfo) -> bool:

@@ -77,6 +77,11 @@ class _Script:
         path = recorded.tables.path
         if not steps.num_rows:
             raise WhatIfError(f"{path} holds no steps, so none can be followed; leave --recorded-steps out")
+        if recorded.tables.left_out:
+            raise WhatIfError(
+                f'{path} was recorded with [record] keep = "tail", so not all steps were kept to be followed;'
+                " leave --recorded-steps out"
+            )
         if recorded.workers > 1:
             raise WhatIfError(f"{path}: the steps of {recorded.workers} workers can't be followed at once")
         if steps["step"].to_pylist() != list(range(steps.num_rows)):

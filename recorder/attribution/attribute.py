@@ -28,6 +28,9 @@ def attribute(tables: Tables) -> pa.Table:
     `UNNAMED` and never handed to another cause. `UNNAMED` is negative only where stamps overlap that must not;
     `recorder.check` says which.
 
+    Where passes that an attempt lived through were left out on purpose (`recorder.left_out`), only its way in is named,
+    and its way out where that was kept; the rest is `NOT_KEPT`. All other attempts have the causes of the whole run.
+
     Stalls of the host are in no other cause: what a collection, a cold step or a blocked event loop took of an
     attempt's time is `HOST_GC`, `HOST_WARMUP` or `HOST_LOOP`. Where their rows were lost, the time is in the cause that
     it would have had without the stall.
@@ -43,6 +46,7 @@ class _Run:
 
     def __init__(self, tables: Tables) -> None:
         self._requests = tables.table("requests")
+        self._left_out = tables.left_out
         self._passes = Passes.read(tables.table("steps"))
         self._slices = Slices.read(tables.table("slices"))
         self._deliveries = tables.table("deliveries")
@@ -71,6 +75,14 @@ class _Run:
         _charge_ingress(self._budget, attempts, self._front_end)
         if len(passes):
             self._charge_passes(worker, passes, attempts, events)
+        else:
+            self._leave_partly_kept(attempts)
+
+    def _leave_partly_kept(self, attempts: Attempts) -> None:
+        """Whoever was turned away has no worker, and nothing of it was left out."""
+        came = known(attempts.worker) | known(attempts.admitted)
+        touched = self._left_out.touches(attempts.worker, attempts.arrival, attempts.end)
+        self._budget.leave(attempts.row[came & touched])
 
     def _charge_passes(self, worker: int, passes: Passes, attempts: Attempts, events: Events) -> None:
         slices = self._slices.take(self._slices.worker == worker)
@@ -83,6 +95,7 @@ class _Run:
         marks = Marks.of(parts, events, attempts)
         whole = complete(passes, slices)
         charge_return(self._budget, parts, attempts, way_out, self._front_end)
+        self._leave_partly_kept(attempts)
         held = Held.of(self._stalls.of_worker(worker).blocking())
         _charge_in_flight(self._budget, passes, attempts, held, self._front_end)
         _charge_held(self._budget, held, attempts, started, way_out.left(parts, passes, attempts))

@@ -25,6 +25,7 @@ HOST_GC: Final = "HOST_GC"
 HOST_LOOP: Final = "HOST_LOOP"
 HOST_WARMUP: Final = "HOST_WARMUP"
 RETURN: Final = "RETURN"
+NOT_KEPT: Final = "NOT_KEPT"
 UNNAMED: Final = "UNNAMED"
 
 
@@ -56,6 +57,7 @@ CAUSES: Final = (
     HOST_LOOP,
     HOST_WARMUP,
     RETURN,
+    NOT_KEPT,
     UNNAMED,
 )
 """Every cause there is, in the order of a request's life."""
@@ -88,15 +90,20 @@ class Budget:
 
     def __init__(self, attempts: int) -> None:
         self._length = np.zeros(attempts, dtype=np.int64)
+        self._left = np.zeros(attempts, dtype=np.bool_)
         self._entries: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []
 
     def open(self, rows: Ints, length: Ints) -> None:
         """Set the time that is to be explained, in ns."""
         self._length[rows] = length
 
+    def leave(self, rows: Ints) -> None:
+        """Take no more entries for these attempts, as their passes were not all kept: the rest of each is NOT_KEPT."""
+        self._left[rows] = True
+
     def charge(self, cause: str, rows: Ints, ns: Ints, root: str = "", culprit: Ints | None = None) -> None:
         """Enter `ns` for the attempts at `rows` (which may repeat). Without a root the cause is its own."""
-        chosen = np.flatnonzero(ns)
+        chosen = np.flatnonzero((ns != 0) & ~self._left[rows])
         size = len(chosen)
         self._entries.append(
             (
@@ -109,7 +116,8 @@ class Budget:
         )
 
     def table(self, rid: Ints, attempt: Ints) -> pa.Table:
-        """All entries, equal ones summed, in the order of `CAUSES` per attempt; the rest of each length is UNNAMED.
+        """All entries, equal ones summed, in the order of `CAUSES` per attempt; the rest of each length is UNNAMED,
+        or NOT_KEPT where the attempt was left.
 
         The rest is negative only where stamps overlap that must not, and then it shows: the sum stays exact.
         """
@@ -131,7 +139,10 @@ class Budget:
         named = np.zeros_like(self._length)
         for rows, _, _, _, ns in self._entries:
             named += sums(len(named), rows, ns)
-        self.charge(UNNAMED, np.arange(len(named)), self._length - named)
+        left, rest = self._left, self._length - named
+        self._left = np.zeros_like(left)
+        self.charge(UNNAMED, np.arange(len(named)), np.where(left, 0, rest))
+        self.charge(NOT_KEPT, np.arange(len(named)), np.where(left, rest, 0))
 
 
 def _grouped(entries: list[tuple[Ints, Ints, Ints, Ints, Ints]]) -> list[Ints]:

@@ -1,7 +1,7 @@
 """Columns of a run's tables as numpy arrays, and the sums over them that stay exact in int64."""
 
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +10,20 @@ import pyarrow.compute as pc
 
 from recorder.schema import NONE
 
+if TYPE_CHECKING:
+    from recorder.left_out import LeftOut
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
 class Tables(Protocol):
     """The tables of a run, from wherever (`recorder.tables.RunTables`, or made by hand)."""
+
+    @property
+    def left_out(self) -> "LeftOut":
+        """The passes of which the tables tell nothing on purpose."""
+        ...
 
     def table(self, name: str) -> pa.Table:
         """The whole table, in the layout of `recorder.schema`."""

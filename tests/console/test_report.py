@@ -13,6 +13,7 @@ from console.session import Session
 from console.text.report import describe_setup, report_lines
 from console.widgets.ink import Line, width_of
 from engine.config import Policy
+from recorder.left_out import LeftOut, Stretch, save_left_out
 from recorder.words import Phase, Status, StepKind
 from tests.console.runs import fixed_causes, request, span, step, write_run
 from tests.engine.runs import make_demo_run
@@ -157,3 +158,19 @@ def test_the_setup_is_one_line_of_what_is_known() -> None:
     )
     bare = {"config": {}, "model": {}, "devices": [{"name": "GPU 0"}], "workload": {}, "clock": "virtual"}
     assert describe_setup(bare) == "GPU 0 · virtual clock"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_the_flight_recorder_left_out_is_said(tmp_path: Path, width: int) -> None:
+    """And the time of who lived then is NOT_KEPT, which is no name."""
+    run = write_run(tmp_path, {"requests": [request(1, 0, first_token_ms=3, last_token_ms=4, returned_ms=5)]})
+    save_left_out(run, LeftOut((Stretch(0, 0, 1200, 0, 5_000_000),)))
+    with Session(run) as session:
+        found = report(session)
+        assert found["left_out"] == {"passes": 1200, "seconds": 0.005}
+        assert found["causes_ns"]["NOT_KEPT"] > 0
+        assert found["closure"] is not None
+        assert found["closure"] < 1
+        lines = report_lines(found, width)
+    assert "1,200 passes of 0.005 s were left out on purpose" in " ".join(text(lines).split())
+    assert max(map(width_of, lines)) <= width

@@ -50,6 +50,7 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
         ('[scheduler]\ntiers = ["a", "b", "c", "d"]\n', ["names 4 classes", "priority_levels = 3"]),
         ("[scheduler]\nmax_batch_size = 17\n", ["max_batch_size = 17", "max_num_seqs = 16"]),
         ("[scheduler]\nmax_num_batched_tokens = 15\n", ["max_num_batched_tokens = 15", "max_num_seqs = 16"]),
+        ('[record]\nkeep = "tail"\nkeep_slowest = 0\n', ['keep = "tail"', "slo_ms = 0", "only what failed"]),
         ("[kv]\nnum_blocks = 10\nmemory_mb = 10\n", ["num_blocks = 10", "memory_mb = 10", "keep one"]),
         ("[scheduler]\ntpot_slo_ms = 9\nenable_chunked_prefill = false\n", ["tpot_slo_ms = 9", "drop one"]),
         ("[scheduler\n", ["not valid TOML", "line 1"]),

@@ -21,7 +21,8 @@ from tests.recorder.processes import DEADLINE_S, Counter, write_for_ever
 
 _FOLDER: Final = Path(recorder.__file__).parent
 CODE: Final = frozenset(
-    str(_FOLDER / f"{name}.py") for name in ("drain", "merge", "parts", "producer", "records", "ring", "run")
+    str(_FOLDER / f"{name}.py")
+    for name in ("drain", "left_out", "merge", "parts", "producer", "records", "ring", "run", "thinning")
 )
 _context: Final = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["pytest", "tests.recorder.killing", "tests.recorder.rows"])

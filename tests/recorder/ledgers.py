@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from recorder.left_out import LeftOut
 from recorder.losses import Damage
 from recorder.producer import PartProducer
 from recorder.run import RunInfo, create_run, finish
@@ -33,6 +34,7 @@ class Ledger:
         self.info = RunInfo(run_id="made", state="sealed")
         self.damages: list[Damage] = []
         self.drops: dict[tuple[str, str], int] = {}
+        self.left_out = LeftOut()
 
     def table(self, name: str) -> pa.Table:
         """One table, in the layout of the schema."""

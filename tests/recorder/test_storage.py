@@ -16,6 +16,7 @@ from recorder.catalogue import catalogue, describe
 from recorder.copies import borrowed, local
 from recorder.drain import Drain, RecordSettings
 from recorder.errors import UserError
+from recorder.left_out import LeftOut, Stretch, save_left_out
 from recorder.parts import all_parts
 from recorder.producer import PartProducer, RingProducer
 from recorder.run import RunError, finish, load_info, save_info
@@ -106,6 +107,16 @@ class Counting:
     def take(self) -> list[str]:
         taken, self.fetched = self.fetched, []
         return taken
+
+
+def test_what_was_left_out_travels_with_the_run(tmp_path: Path, memory: MemoryFileSystem) -> None:
+    run = new_run(tmp_path)
+    upload(memory, run, "/run")
+    assert open_tables(local("memory://run")).left_out == LeftOut()
+    left_out = LeftOut((Stretch(0, 0, 7, 0, 70),))
+    save_left_out(run, left_out)
+    upload(memory, run, "/run")
+    assert open_tables(local("memory://run")).left_out == left_out
 
 
 def test_parts_are_fetched_once_and_rings_each_time(
