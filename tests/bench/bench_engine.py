@@ -9,55 +9,20 @@ import argparse
 import asyncio
 import json
 import random
-import signal
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
 
 from console.session import Session
+from tests.bench.serving import serving
 
 PROMPT_TOKENS = 128
 OUTPUT_TOKENS = 32
 VLLM_CPU_TOKENS_PER_S = {1: 11, 16: 68}
 """vLLM 0.32 on CPU, same model, lengths and class of machine: an anchor, measured in another run."""
-
-
-@contextmanager
-def serving(folder: Path, *, record: bool) -> Iterator[str]:
-    """`tailtrace serve` with the real model; its run, if any, is the only folder in `folder/runs` afterwards."""
-    config = folder / "bench.toml"
-    config.write_text(f"[record]\nenabled = {str(record).lower()}\n")
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    command: list[str | Path] = [sys.executable, "-m", "console.cli", "serve", "--config", config, "--port", str(port)]
-    engine = subprocess.Popen([*command, "--runs", folder / "runs"], stderr=subprocess.DEVNULL)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        while not _is_healthy(url):
-            assert engine.poll() is None, "tailtrace serve could not start"
-            time.sleep(0.1)
-        yield url
-    finally:
-        engine.send_signal(signal.SIGINT)
-        engine.wait()
-
-
-def _is_healthy(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5):
-            return True
-    except (urllib.error.URLError, TimeoutError):
-        return False
 
 
 async def load(url: str, concurrency: int, requests: int) -> dict[str, float]:
@@ -107,7 +72,7 @@ def measure(concurrencies: list[int], *, record: bool) -> dict[str, dict[str, fl
     for concurrency in concurrencies:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            with serving(folder, record=record) as url:
+            with serving(folder, f"[record]\nenabled = {str(record).lower()}\n") as url:
                 asyncio.run(load(url, concurrency, concurrency))
                 found[str(concurrency)] = asyncio.run(load(url, concurrency, max(6, 3 * concurrency)))
             if record:

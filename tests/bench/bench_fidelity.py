@@ -13,17 +13,11 @@ a median is beyond its limit (0.10; 0.15 at p99). Wants a machine with nothing e
 import argparse
 import json
 import random
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +29,7 @@ from engine.whatif.measures import LATENCIES, Summary, relative_errors, summarie
 from engine.whatif.recorded import Recorded, read_recorded
 from engine.whatif.rerun import rerun
 from recorder.tables import open_tables
+from tests.bench.serving import serving
 
 STATISTICS = ("p50", "p95", "p99")
 LIMITS = {"p50": 0.10, "p95": 0.10, "p99": 0.15}
@@ -77,40 +72,13 @@ CASES = {
 }
 
 
-@contextmanager
-def serving(folder: Path, config: dict[str, int], extra: Sequence[str]) -> Iterator[str]:
-    """`tailtrace serve`; its run is the only folder in `folder/runs` afterwards."""
-    toml = folder / "bench.toml"
-    toml.write_text("[scheduler]\n" + "".join(f"{key} = {value}\n" for key, value in config.items()))
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    command = [sys.executable, "-m", "console.cli", "serve", "--config", str(toml), "--port", str(port), *extra]
-    engine = subprocess.Popen([*command, "--runs", str(folder / "runs")], stderr=subprocess.DEVNULL)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        while not _is_healthy(url):
-            assert engine.poll() is None, "tailtrace serve could not start"
-            time.sleep(0.1)
-        yield url
-    finally:
-        engine.send_signal(signal.SIGINT)
-        engine.wait()
-
-
-def _is_healthy(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5):
-            return True
-    except (urllib.error.URLError, TimeoutError):
-        return False
-
-
 def really(folder: Path, load: Load, config: dict[str, int], options: argparse.Namespace) -> Recorded:
     """One real run in a fresh engine."""
     folder.mkdir(parents=True)
     workload = load.write(folder / "workload.jsonl", options.requests)
     extra = ["--load-format", options.load_format] if options.load_format else []
-    with serving(folder, config, extra) as url:
+    toml = "[scheduler]\n" + "".join(f"{key} = {value}\n" for key, value in config.items())
+    with serving(folder, toml, extra) as url:
         loader = [sys.executable, "-m", "console.cli", "load", "--url", url, "--workload", str(workload), "--json"]
         sent = subprocess.run(loader, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     assert sent.returncode in {0, 1}, "tailtrace load failed"
