@@ -73,6 +73,20 @@ class Finished(msgspec.Struct, tag="finished", frozen=True):
     ended: int
     """End of its last span on the worker: its last token, or the instant it was cancelled or expired."""
 
+    def columns(self) -> dict[str, int | None]:
+        """The columns of `recorder.schema.REQUESTS` that only the worker knows."""
+        return {
+            "queued": self.queued,
+            "first_scheduled": self.first_scheduled,
+            "first_token": self.first_token,
+            "last_token": self.last_token,
+            "output_tokens": self.output_tokens,
+            "cached_tokens": self.cached_tokens,
+            "preemptions": self.preemptions,
+            "recomputed_tokens": self.recomputed_tokens,
+            "device_ns": self.device_ns,
+        }
+
 
 class Refused(msgspec.Struct, tag="refused", frozen=True):
     """The scheduler would not take the request; `reason` is for the client, `status` what HTTP calls it.

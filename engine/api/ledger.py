@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from engine.api.attempt import Attempt, Verdict
 from engine.api.deliveries import Delivery
-from engine.messages import Finished, StepOutput
+from engine.messages import StepOutput
 from recorder.producer import Producer
 from recorder.words import ON_EVENT_LOOP, EventKind, Phase, Source, StallKind, Status
 
@@ -79,7 +79,7 @@ class FrontLedger:
         self._row(
             "requests",
             **self._at_arrival.pop(attempt.rid),
-            **(_stamps(end) if end else {}),
+            **(end.columns() if end else {}),
             admitted=attempt.admitted,
             returned=verdict.returned,
             status=verdict.status,
@@ -122,18 +122,4 @@ def _asked(attempt: Attempt) -> dict[str, object]:
         "deadline": asked.deadline,
         "prompt_tokens": len(asked.prompt),
         "max_tokens": asked.max_tokens,
-    }
-
-
-def _stamps(end: Finished) -> dict[str, object]:
-    return {
-        "queued": end.queued,
-        "first_scheduled": end.first_scheduled,
-        "first_token": end.first_token,
-        "last_token": end.last_token,
-        "output_tokens": end.output_tokens,
-        "cached_tokens": end.cached_tokens,
-        "preemptions": end.preemptions,
-        "recomputed_tokens": end.recomputed_tokens,
-        "device_ns": end.device_ns,
     }

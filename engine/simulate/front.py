@@ -206,7 +206,7 @@ class VirtualFrontEnd:
             reason=outcome.reason,
             http_status=outcome.http_status or _HTTP.get(outcome.status),
             retry_after_ms=outcome.retry_after_ms,
-            **(_stamps(outcome.end) if outcome.end else {}),
+            **(outcome.end.columns() if outcome.end else {}),
             **self._at_arrival[outcome.rid],
         )
 
@@ -214,17 +214,3 @@ class VirtualFrontEnd:
 def request_id(rid: int) -> str:
     """The id of a request that brought none."""
     return f"v-{rid:04d}"
-
-
-def _stamps(end: Finished) -> dict[str, int | None]:
-    return {
-        "queued": end.queued,
-        "first_scheduled": end.first_scheduled,
-        "first_token": end.first_token,
-        "last_token": end.last_token,
-        "output_tokens": end.output_tokens,
-        "cached_tokens": end.cached_tokens,
-        "preemptions": end.preemptions,
-        "recomputed_tokens": end.recomputed_tokens,
-        "device_ns": end.device_ns,
-    }
