@@ -1,5 +1,6 @@
 """The console: which runs are on the shelf, which screen shows them. Screens and widgets do the rest."""
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -14,6 +15,7 @@ from console.book import Book
 from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
 from console.remembering import Memory, Remembered
+from console.screentable import SCREENS, Place
 from console.theme import COLOURS
 from recorder.errors import UserError
 
@@ -26,25 +28,16 @@ Start = str
 _LOOK_S: Final = 1.0
 """Seconds between looks at a run that is watched."""
 
-SCREENS: Final = ("overview", "timeline", "compare")
 
+def _screen(place: Place) -> Callable[[], Screen[None]]:
+    """Makes the screen of a row of the table; its module is imported only then."""
 
-def _overview() -> Screen[None]:
-    from console.screens.overview import OverviewScreen
+    def make() -> Screen[None]:
+        module, _, name = place.shown_by.partition(":")
+        made: Screen[None] = getattr(importlib.import_module(f"console.screens.{module}"), name)()
+        return made
 
-    return OverviewScreen()
-
-
-def _timeline() -> Screen[None]:
-    from console.screens.timeline import TimelineScreen
-
-    return TimelineScreen()
-
-
-def _compare() -> Screen[None]:
-    from console.screens.compare import CompareScreen
-
-    return CompareScreen()
+    return make
 
 
 def _palette() -> "type[Provider]":
@@ -61,11 +54,7 @@ class Tailtrace(App[None]):
     """
 
     TITLE = "tailtrace"
-    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
-        "overview": _overview,
-        "timeline": _timeline,
-        "compare": _compare,
-    }
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {place.name: _screen(place) for place in SCREENS}
     COMMANDS: ClassVar[set["type[Provider] | Callable[[], type[Provider]]"]] = {_palette}
     CSS = """
     Screen { background: $background; color: $foreground; }

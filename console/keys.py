@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from console.screentable import SCREENS
+
 
 class Scope(StrEnum):
     """Where a key counts. The order is that of the help."""
@@ -119,9 +121,8 @@ def _export() -> Iterator[Key]:
 
 def _everywhere() -> Iterator[Key]:
     at = Scope.EVERYWHERE
-    yield Key(at, "1", "1", "app.show('overview')", "Overview", "percentiles, phases, causes, health")
-    yield Key(at, "2", "2", "app.show('timeline')", "Timeline", "every request over the worker's passes")
-    yield Key(at, "3", "3", "app.show('compare')", "Compare", "two runs, request by request")
+    for place in SCREENS:
+        yield Key(at, place.key, place.key, f"app.show('{place.name}')", place.title, place.help)
     yield Key(at, "slash", "/", "filter", "Filter", "look at some requests only", "filter")
     yield Key(at, "backspace", "bksp", "unfilter", "Less of a filter", "take its last term away")
     yield Key(at, "apostrophe", "'", "app.marks", "Marks", "list them, and jump", "")

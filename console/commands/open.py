@@ -9,6 +9,7 @@ from console.commands import FILTER_HELP, RUN_HELP
 from console.filter import Filter
 from console.filter_language import parse_filter
 from console.leaving import exit_at_once
+from console.screentable import NAMES
 from recorder.copies import local
 from recorder.errors import UserError
 from recorder.run import load_info
@@ -16,14 +17,13 @@ from recorder.run import load_info
 if TYPE_CHECKING:
     from console.app import Tailtrace
 
-_SCREENS = ("overview", "timeline", "compare")
 _PATIENCE_S: Final = 1.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help=f"{RUN_HELP}; two or more to compare")
-    parser.add_argument("--screen", choices=_SCREENS, help="screen to begin with (default: compare for several runs)")
+    parser.add_argument("--screen", choices=NAMES, help="screen to begin with (default: compare for several runs)")
     parser.add_argument("--slo-ms", type=float, metavar="MS", help="end to end over this is slow (default: its p95)")
     parser.add_argument("--filter", metavar="TEXT", help=f"{FILTER_HELP}; default: as the run was left")
 

@@ -4,20 +4,30 @@ from collections.abc import Sequence
 
 from console.book import Health
 from console.keys import Key
+from console.screentable import SCREENS
 from console.widgets.ink import Line, clean, crop, duration, pad, spread, width_of
 
-SCREENS = (("1", "overview", "Overview"), ("2", "timeline", "Timeline"), ("3", "compare", "Compare"))
 _STATES = {"sealed": ("■", "good"), "recording": ("●", "accent bold"), "killed": ("▲", "warn")}
 
 
 def top_bar(active: str, run: str, place: int, runs: int, *, width: int) -> Line:
-    """Name, screens, and which run of how many."""
-    left: Line = [(" tailtrace ", "accent bold")]
-    for key, name, title in SCREENS:
-        chosen = name == active
-        left += [(f" {key} ", "accent" if chosen else "faint"), (f"{title} ", "strong bold" if chosen else "muted")]
+    """Name, screens (all titles where there is room, else that of the active one), and which run of how many."""
     count = f"  {place + 1}/{runs}" if runs > 1 else ""
-    return spread(left, [(clean(run), "text"), (count + " ", "muted")], width)
+    right: Line = [(clean(run), "text"), (count + " ", "muted")]
+    left = _titles(active, short=False)
+    if width_of(left) + width_of(right) > width:
+        left = _titles(active, short=True)
+    return spread(left, right, width)
+
+
+def _titles(active: str, *, short: bool) -> Line:
+    line: Line = [(" tailtrace ", "accent bold")]
+    for place in SCREENS:
+        chosen = place.name == active
+        line.append((f" {place.key} ", "accent" if chosen else "faint"))
+        if chosen or not short:
+            line.append((f"{place.title} ", "strong bold" if chosen else "muted"))
+    return line
 
 
 def status_line(health: Health | None, note: Line, width: int, live: Line | None = None) -> Line:

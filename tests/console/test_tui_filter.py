@@ -75,7 +75,7 @@ async def test_the_screens_show_the_numbers_of_the_headless_twins(
         p95 = report["e2e_ms"]["p95"]
         assert (None if lanes.p95 is None else lanes.p95 / 1e6) == p95
         assert f"of {total}" in screen_text(app) or total == 0
-        await press(pilot, "3")
+        await press(pilot, "6")
         assert isinstance(app.screen, CompareScreen)
         shown = app.screen.shown()
         assert shown is not None
@@ -92,7 +92,7 @@ async def test_a_filter_is_typed_shown_kept_and_taken_away(runs: list[Path]) -> 
         await give(pilot, "id:chat-* e2e>60ms")
         assert "id:chat-* ✕" in chips(app)
         assert "of 24 requests" in chips(app)
-        for key in ("2", "3", "1", "tab"):
+        for key in ("2", "6", "1", "tab"):
             await press(pilot, key)
             assert "e2e>60ms ✕" in chips(app), "it survives"
         await press(pilot, "backspace")

@@ -56,7 +56,7 @@ async def test_screens_by_number(runs: list[Path]) -> None:
         assert line_with(app, "TTFT")
         await press(pilot, "2")
         assert line_with(app, "worker 0")
-        await press(pilot, "3")
+        await press(pilot, "6")
         assert line_with(app, "Same requests")
         await press(pilot, "1")
         assert line_with(app, "Causes")

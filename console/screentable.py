@@ -1,0 +1,24 @@
+"""The one table of screens: its number key, its name, its title, and the class that shows it. Knows no widget."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A screen to turn to. `shown_by` is `module:class`, imported when somebody goes there for the first time."""
+
+    key: str
+    name: str
+    title: str
+    help: str
+    shown_by: str
+
+
+SCREENS: Final = (
+    Place("1", "overview", "Overview", "percentiles, phases, causes, health", "overview:OverviewScreen"),
+    Place("2", "timeline", "Timeline", "every request over the worker's passes", "timeline:TimelineScreen"),
+    Place("6", "compare", "Compare", "two runs, request by request", "compare:CompareScreen"),
+)
+
+NAMES: Final = tuple(place.name for place in SCREENS)
