@@ -38,6 +38,7 @@ REPORTED: Final = (TTFT, TPOT, E2E)
 
 CLOSURE_FORMULA: Final = "(sum of causes - UNNAMED - NOT_KEPT) / sum of (returned - arrival), over ok requests"
 REQUEST_RATE_FORMULA: Final = "ok requests / window"
+GOODPUT_FORMULA: Final = "ok requests inside the SLO / window"
 TOKEN_RATE_FORMULA: Final = "output tokens of all requests that ended / window"
 WINDOW_FORMULA: Final = "last stamp - first arrival"
 

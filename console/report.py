@@ -11,6 +11,8 @@ import pyarrow as pa
 from console import measures
 from console.filter import EVERYTHING, Filter
 from console.session import Session, rows
+from console.survival import FORMULA as SURVIVAL_FORMULA
+from console.survival import Survival, survival
 from recorder.run import run_state
 from recorder.words import Phase, Status
 
@@ -45,8 +47,10 @@ class PhaseTimes(TypedDict):
 
 
 class Report(TypedDict):
-    """What `tailtrace report --json` prints. `censored` requests make every percentile a lower bound (SPEC E5, F4).
+    """What `tailtrace report --json` prints. `censored` requests make every percentile a lower bound (SPEC E5, F4):
+    then `kaplan_meier` has `ttft_ms` and `e2e_ms` with them in it; otherwise it is empty.
 
+    `goodput_per_s` of the throughput is null where no SLO was given (SPEC D2).
     `filter` says which requests it is about; "" for all. Workers and recorder are never filtered.
     """
 
@@ -59,6 +63,7 @@ class Report(TypedDict):
     ttft_ms: Percentiles
     tpot_ms: Percentiles
     e2e_ms: Percentiles
+    kaplan_meier: dict[str, Survival]
     phases_ms: dict[str, PhaseTimes]
     causes_ns: dict[str, int]
     causes_modelled: list[str]
@@ -79,33 +84,40 @@ class _Ask(Protocol):
     def __call__(self, name: str, /) -> pa.Table: ...
 
 
-def report(session: Session, only: Filter = EVERYTHING, cursor: "duckdb.DuckDBPyConnection | None" = None) -> Report:
+def report(
+    session: Session,
+    only: Filter = EVERYTHING,
+    cursor: "duckdb.DuckDBPyConnection | None" = None,
+    slo_ns: int | None = None,
+) -> Report:
     """Everything the report says of a run. Never fails on a run that is merely odd: empty, unfinished, all rejected.
 
-    `cursor` is a fresh one, which lets the caller interrupt.
+    `cursor` is a fresh one, which lets the caller interrupt. `slo_ns` bounds the E2E of what counts as goodput.
     """
     cursor = cursor if cursor is not None else session.connect()
-    found = numbers(session, only, cursor)
+    found = numbers(session, only, cursor, slo_ns)
     return explained(session, found, cursor)
 
 
-def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection") -> Report:
+def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection", slo_ns: int | None = None) -> Report:
     """The report but for the causes, which take longest: they are empty. Puts the fresh `cursor` under the filter."""
     session.narrow(cursor, only)
     ask = partial(session.ask, cursor=cursor)
     percentiles = {str(row["measure"]): row for row in rows(ask("percentiles"))}
     window = rows(ask("window"))[0]
     window_ns = _window_ns(window)
+    censored = _int(rows(ask("censored"))[0]["n"])
     return Report(
         run=session.name,
         state=run_state(session.path),
         filter=str(only),
         setup=_setup(session),
         requests=_states(ask),
-        censored=_int(rows(ask("censored"))[0]["n"]),
+        censored=censored,
         ttft_ms=_percentiles(percentiles.get("ttft")),
         tpot_ms=_percentiles(percentiles.get("tpot")),
         e2e_ms=_percentiles(percentiles.get("e2e")),
+        kaplan_meier={f"{name}_ms": found for name, found in survival(session, cursor).items()} if censored else {},
         phases_ms=_phases(ask),
         causes_ns={},
         causes_modelled=[],
@@ -113,6 +125,7 @@ def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection")
         closure=None,
         throughput={
             "requests_per_s": _rate(window["ok"], window_ns),
+            "goodput_per_s": None if slo_ns is None else _rate(_inside(session, cursor, slo_ns), window_ns),
             "output_tokens_per_s": _rate(window["output_tokens"], window_ns),
         },
         window_s=None if window_ns is None else window_ns / _S,
@@ -143,7 +156,9 @@ def formulas() -> dict[str, str]:
     return {
         **{f"{measure.name}_ms": measure.formula for measure in measures.REPORTED},
         "closure": measures.CLOSURE_FORMULA,
+        "kaplan_meier": SURVIVAL_FORMULA,
         "requests_per_s": measures.REQUEST_RATE_FORMULA,
+        "goodput_per_s": measures.GOODPUT_FORMULA,
         "output_tokens_per_s": measures.TOKEN_RATE_FORMULA,
         "window_s": measures.WINDOW_FORMULA,
     }
@@ -201,6 +216,10 @@ def _closure(ask: _Ask, causes_ns: dict[str, int]) -> float | None:
     whole = _int(rows(ask("answered_time"))[0]["ns"])
     named = sum(ns for cause, ns in causes_ns.items() if cause not in {UNNAMED, NOT_KEPT})
     return named / whole if whole else None
+
+
+def _inside(session: Session, cursor: "duckdb.DuckDBPyConnection", slo_ns: int) -> object:
+    return rows(session.ask("slo", cursor=cursor, ttft_ns=None, tpot_ns=None, e2e_ns=slo_ns))[0]["inside"]
 
 
 def _window_ns(window: dict[str, object]) -> int | None:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from console.commands import FILTER_HELP, RUN_HELP
+from console.commands import FILTER_HELP, RUN_HELP, slo_ns
 from console.filter import Filter
 from console.filter_language import parse_filter
 from console.leaving import exit_at_once
@@ -30,8 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show the runs until the person leaves. What is wrong with a run is said before the screen is taken over."""
-    if args.slo_ms is not None and not args.slo_ms > 0:
-        raise UserError(f"--slo-ms must be above 0, got {args.slo_ms:g}")
+    slo_ns(args.slo_ms)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("open needs a terminal; `tailtrace report RUN` prints the same numbers anywhere")
     only = None if args.filter is None else parse_filter(args.filter)
@@ -54,5 +53,4 @@ def build(
     from console.book import Book
 
     start = screen or ("compare" if len(runs) > 1 else "overview")
-    slo_ns = None if slo_ms is None else round(slo_ms * 1e6)
-    return Tailtrace([Book(path) for path in runs], start, slo_ns, only=only)
+    return Tailtrace([Book(path) for path in runs], start, slo_ns(slo_ms), only=only)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from console.measures import REPORTED
 from console.report import NOT_KEPT, UNNAMED, PhaseTimes, Report
+from console.survival import Survival
 from console.text.paint import wrapped
 from console.theme import DAGGER, cause_look, cause_order, phase_look, status_look
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, spread
@@ -14,6 +15,11 @@ _TOTAL: Final = 13
 _LABEL: Final = 22
 _MS: Final = 1_000_000
 _MAX_GAPS: Final = 5
+_RATES: Final = (
+    ("requests_per_s", "requests/s", 2),
+    ("goodput_per_s", "goodput/s", 2),
+    ("output_tokens_per_s", "output tokens/s", 1),
+)
 
 
 def report_lines(report: Report, width: int) -> list[Line]:
@@ -106,9 +112,27 @@ def _latency(report: Report, width: int) -> Iterator[Line]:
         yield [(f"{measure.title:<5}", "strong"), (values, "text"), (formula if fits else "", "muted")]
         if not fits:
             yield [(f"{formula:>{width}}", "muted")]
+        yield from _kaplan_meier(report["kaplan_meier"].get(f"{measure.name}_ms"))
     if report["censored"]:
         yield from wrapped(lower_bound_note(report["censored"]), width, "warn", "  ")
+        yield from wrapped(f"KM: {report['formulas']['kaplan_meier']}", width, "muted", "  ")
     yield []
+
+
+def _kaplan_meier(found: Survival | None) -> Iterator[Line]:
+    """The percentiles with those in it that were not answered, below the naive ones (SPEC F4)."""
+    if found is not None:
+        values = "".join(_or_beyond(value) + " " for value in (found["p50"], found["p95"], found["p99"]))
+        yield [
+            ("  KM ", "muted"),
+            (values, "text"),
+            (f"  {found['censored']:,} of {found['n']:,} lost sight of", "muted"),
+        ]
+
+
+def _or_beyond(value: float | None) -> str:
+    """A percentile that lies beyond everything seen has no number."""
+    return f"{'beyond':>{_NUMBER}}" if value is None else number(value)
 
 
 def _phases(report: Report, width: int) -> Iterator[Line]:
@@ -174,9 +198,10 @@ def _throughput(report: Report, width: int) -> Iterator[Line]:
     formula = report["formulas"]["window_s"]
     yield rule("Throughput", width, "no window" if window is None else f"window {window:,.3f} s = {formula}")
     rates = report["throughput"]
-    for name, unit, digits in (("requests_per_s", "requests/s", 2), ("output_tokens_per_s", "output tokens/s", 1)):
+    for name, unit, digits in _RATES:
         value = number(rates[name], 12, digits)
-        yield [(value, "strong"), (f" {unit:<16}", "text"), (report["formulas"][name], "muted")]
+        without = ", with --slo-ms" if name == "goodput_per_s" and rates[name] is None else ""
+        yield [(value, "strong"), (f" {unit:<16}", "text"), (report["formulas"][name] + without, "muted")]
     yield []
 
 

@@ -60,7 +60,7 @@ def test_the_json_has_the_promised_keys_and_numbers(golden: Session) -> None:
     assert made["phases_ms"]["queue"] == {"p50": 2.0, "p95": 22.0, "p99": 22.0, "total": 24.0, "share": 24 / 62}
     assert list(made["phases_ms"]) == [phase.value for phase in Phase]
     assert made["causes_ns"]["QUEUE/BEHIND_FIFO"] == 10_000_000
-    assert made["throughput"] == {"requests_per_s": 50.0, "output_tokens_per_s": 75.0}
+    assert made["throughput"] == {"requests_per_s": 50.0, "goodput_per_s": None, "output_tokens_per_s": 75.0}
     assert made["window_s"] == 0.04
 
 
@@ -78,10 +78,38 @@ def test_requests_that_got_no_answer_make_percentiles_lower_bounds(golden: Sessi
     assert "14.0†" in text(report_lines(made, 80))
 
 
+def test_beside_lower_bounds_stand_estimates_with_all_who_began(golden: Session) -> None:
+    """SPEC F4: two of six were answered, the last of those lived longest, so all percentiles are its own."""
+    made = report(golden)
+    assert made["kaplan_meier"]["e2e_ms"] == {"n": 6, "censored": 4, "p50": 35.0, "p95": 35.0, "p99": 35.0}
+    assert "  KM      33.0      33.0      33.0   4 of 6 lost sight of" in text(report_lines(made, 80))
+
+
+def test_an_answer_later_than_all_that_was_seen_is_beyond(tmp_path: Path) -> None:
+    rows = {
+        "requests": [
+            request(1, 0, first_token_ms=1, last_token_ms=2, returned_ms=3),
+            request(2, 0, Status.CANCELLED, queued_ms=5),
+        ]
+    }
+    with Session(write_run(tmp_path, rows)) as session:
+        made = report(session)
+    assert made["kaplan_meier"]["e2e_ms"] == {"n": 2, "censored": 1, "p50": 3.0, "p95": None, "p99": None}
+    assert "beyond" in text(report_lines(made, 80))
+
+
+def test_goodput_counts_answers_inside_the_limit(golden: Session) -> None:
+    """SPEC D2: answers after 27 ms and 35 ms, in a window of 40 ms."""
+    rates = [report(golden, slo_ns=ms * 1_000_000)["throughput"]["goodput_per_s"] for ms in (26, 27, 34, 35)]
+    assert rates == [0.0, 25.0, 25.0, 50.0]
+
+
 def test_without_such_requests_there_is_no_dagger(tmp_path: Path) -> None:
     rows = {"requests": [request(1, 0, first_token_ms=1, returned_ms=2), request(2, 0, Status.REJECTED)]}
     with Session(write_run(tmp_path, rows)) as session:
-        assert "†" not in text(report_lines(report(session), 80))
+        page = text(report_lines(report(session), 80))
+    assert "†" not in page
+    assert "KM" not in page, "nothing was lost sight of"
 
 
 def test_every_number_comes_with_its_formula(golden: Session) -> None:
