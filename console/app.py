@@ -75,7 +75,6 @@ class Tailtrace(App[None]):
         self.place = 0
         self.slo_ns = slo_ns
         self.watch_live = watch
-        self.wanted_rid: int | None = None
         self.wanted_t: int | None = None
         self._start, self._recall_filter = start, only is None
         self._askers: list[Asker] = []
@@ -87,6 +86,15 @@ class Tailtrace(App[None]):
     def book(self) -> Book:
         """The chosen run."""
         return self.books[self.place]
+
+    @property
+    def chosen(self) -> int | None:
+        """Number of the request that the screens tell of, in the chosen run; None until one is chosen."""
+        return self.book.chosen
+
+    @chosen.setter
+    def chosen(self, rid: int | None) -> None:
+        self.book.chosen = rid
 
     async def on_mount(self) -> None:
         """Begin with the screen that was asked for, and with what is remembered of the runs."""

@@ -39,7 +39,8 @@ class Book:
 
     `lanes` are all there are, `seen` those under a filter. `report` says itself which filter it is under;
     `answered_ns` is the sum of the end-to-end times of its ok requests, which its causes have to add up to.
-    `marks` and what is remembered of the run come and go with the application.
+    `marks` and what is remembered of the run come and go with the application. `chosen` is the number of the request
+    that the screens tell of.
     """
 
     path: Path
@@ -50,6 +51,7 @@ class Book:
     health: Health | None = None
     revision: int = 0
     marks: Marks = ()
+    chosen: int | None = None
     _session: Session | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -160,8 +160,8 @@ class CompareScreen(RunScreen):
         """The selected request on the timeline of run B."""
         place = self._place()
         if self._answer is not None and self.sides is not None and place is not None:
-            self.tailtrace.wanted_rid = self._answer.pairs.rids_b[place]
             self.tailtrace.place = self.tailtrace.books.index(self.sides[1])
+            self.tailtrace.chosen = self._answer.pairs.rids_b[place]
             await self.tailtrace.action_show("timeline")
 
     def shown(self) -> Shown | None:

@@ -126,7 +126,7 @@ class OverviewScreen(RunScreen):
         lanes = self._lanes
         if lanes is not None and len(lanes.ok):
             slowest = lanes.ok[np.argmax(lanes.columns["e2e"][lanes.ok])]
-            self.tailtrace.wanted_rid = lanes.lane(int(slowest)).rid
+            self.tailtrace.chosen = lanes.lane(int(slowest)).rid
             await self.tailtrace.action_show("timeline")
 
     def _page(self, width: int, _height: int) -> list[Line]:

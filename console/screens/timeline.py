@@ -143,13 +143,13 @@ class TimelineScreen(RunScreen):
         self._draw()
 
     def _show_wanted(self) -> None:
-        """What another screen asked to be shown here."""
+        """The request that another screen chose meanwhile, or the instant that it asked for."""
         if self.replay is None:
             return
-        rid, self.tailtrace.wanted_rid = self.tailtrace.wanted_rid, None
+        lane, rid = self.replay.lane(), self.tailtrace.chosen
         t, self.tailtrace.wanted_t = self.tailtrace.wanted_t, None
         index = self.replay.lanes.of_rid(rid)
-        if index is not None:
+        if index is not None and (lane is None or lane.rid != rid):
             self._jump(index)
         if t is not None:
             self._move(self.replay.playhead.pause(self._clock()).seek(t, self._clock()))
@@ -389,7 +389,9 @@ class TimelineScreen(RunScreen):
             self._selected()
 
     def _selected(self) -> None:
-        """Another lane is selected; an open panel follows."""
+        """Another lane is selected: it is the chosen request everywhere, and an open panel follows."""
+        lane = self.replay.lane() if self.replay is not None else None
+        self.tailtrace.chosen = None if lane is None else lane.rid
         if self.query_one("#side").has_class("-open"):
             self._explain()
         self._draw()
