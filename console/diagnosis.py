@@ -29,6 +29,8 @@ _WIDE: Final = 10
 _LEVEL: Final = 0.9
 """A stretch is level where its right half holds at least so many requests for each one of its left half."""
 _ENOUGH: Final = 50
+"""Requests over P75 from which on there is a tail to look at, and (`_LEAST`) those a plateau holds at least."""
+_LEAST: Final = 40
 _NOTABLE: Final = 0.05
 _FEW: Final = 100
 """With fewer requests P99 is the slowest of them."""
@@ -146,7 +148,7 @@ def _is_level(below: Ints, first: int, size: int, n: int) -> bool:
     half = size // 2
     left = below[first + half] - below[first]
     right = below[first + size] - below[first + size - half]
-    return bool(left + right >= max(_ENOUGH, _NOTABLE * n) and right >= _LEVEL * left)
+    return bool(left + right >= max(_LEAST, _NOTABLE * n) and right >= _LEVEL * left)
 
 
 def board(refusals: Refusals, retries: Retries) -> Board:

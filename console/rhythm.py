@@ -30,6 +30,14 @@ _QUIET: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
+class Levels:
+    """A utilisation (0 to 1; NaN where not known) every `every_ns`."""
+
+    shares: Floats
+    every_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rhythm:
     """A utilisation (0 to 1) over `ns`, taken every `every_ns` from `source`. What is not known is None.
 
@@ -51,13 +59,13 @@ class Rhythm:
     findings: tuple[Finding, ...]
 
 
-def rhythm(source: str, busy: Floats, every_ns: int, fine: Floats, fine_ns: int, sm_activity: Floats) -> Rhythm:
-    """Judge a utilisation taken every `every_ns`, and find the period of a finer one; NaN where nothing is known.
+def rhythm(source: str, busy: Levels, fine: Levels, sm_activity: Floats) -> Rhythm:
+    """Judge a utilisation, and find the period of a finer one.
 
     `sm_activity` are readings of the driver's meter (0 to 1), empty where it offers none.
     """
-    known = busy[~np.isnan(busy)]
-    period, strength = dominant_period(fine, fine_ns)
+    known, every_ns = busy.shares[~np.isnan(busy.shares)], busy.every_ns
+    period, strength = dominant_period(fine.shares, fine.every_ns)
     activity = float(sm_activity.mean()) if len(sm_activity) else None
     spread = [float(value) for value in np.quantile(known, [0.05, 0.95])] if len(known) else [None, None]
     stillest = _stillest(known, every_ns)
