@@ -26,7 +26,7 @@ _COUNTS: Final = ("rid", "attempt", "worker", "prompt_tokens", "output_tokens", 
 _MEASURES: Final = ("ttft", "tpot", "e2e")
 _PASS_COLUMNS: Final = (
     "step", "t_sched", "t_exec", "t_done", "t_end", "prefills", "prefill_tokens", "decodes",
-    "waiting", "running", "kv_used", "kv_total", "head_rid",
+    "waiting", "running", "kv_used", "kv_total", "head_rid", "device_ns",
 )  # fmt: skip
 _ATTEMPT_BITS: Final = 16
 _KINDS: Final = tuple(kind.value for kind in StepKind)
@@ -138,6 +138,13 @@ class Lanes:
         own = slice(int(self._first_span[index]), int(self._first_span[index + 1]))
         bounds = self._span_starts[own].tolist(), self._span_ends[own].tolist()
         return list(zip(self._span_names[own], *bounds, strict=True))
+
+    def time_in(self, phase: str) -> Ints:
+        """How long each lane was in a phase, in ns."""
+        named = np.fromiter((name == phase for name in self._span_names), bool, len(self._span_names))
+        so_far = np.concatenate([[0], np.cumsum(np.where(named, self._span_ends - self._span_starts, 0))])
+        times: Ints = np.diff(so_far[self._first_span])
+        return times
 
     def phase_at(self, index: int, t: int) -> str | None:
         """The phase a lane is in at `t`; None before, after and in a gap."""
