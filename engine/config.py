@@ -25,6 +25,13 @@ def _key(doc: str, unit: str = "", ge: float | None = None, le: float | None = N
     return msgspec.Meta(description=doc, extra={"unit": unit}, ge=ge, le=le)
 
 
+def _instants(doc: str) -> msgspec.Meta:
+    """A key that holds workers and instants as text, which `--set` can give, too."""
+    one = r"\d{1,4}@\d{1,9}(\.\d{1,9})?"
+    form = 'a text of WORKER@SECONDS with spaces between, as "1@2.5 0@7"'
+    return msgspec.Meta(description=doc, extra={"unit": "", "form": form}, pattern=rf"^({one}( {one})*)?$")
+
+
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all sections share: immutable, no unknown keys."""
 
@@ -33,6 +40,7 @@ Policy = Literal["immediate", "static", "continuous", "dynamic"]
 TimeoutAction = Literal["reject", "delay"]
 Ordering = Literal["fcfs", "priority", "spf", "edf", "fair"]
 Keep = Literal["all", "tail"]
+OnWorkerLost = Literal["resume", "fail"]
 DType = Literal["auto", "bfloat16", "float32"]
 
 
@@ -271,6 +279,71 @@ class EngineConfig(_Section, frozen=True, kw_only=True):
     seed: Annotated[int, _key("Seed of sampling for requests that bring none.", "", 0, 2**63 - 1)] = 0
 
 
+class RouterConfig(_Section, frozen=True, kw_only=True):
+    """Which of several workers a request goes to, and what becomes of it when that one is lost."""
+
+    prefix_load_factor: Annotated[
+        float,
+        _key(
+            "With enable_prefix_caching: a worker that holds what a prompt begins with is chosen while its queue is at"
+            " most so many times the tokens thus saved longer than the shortest; 0: only where they are equal.",
+            "",
+            0,
+            1000,
+        ),
+    ] = 1.0
+    heartbeat_ms: Annotated[
+        float, _key("Each of several workers tells at least so often that it lives, and its load.", "ms", 10, 60_000)
+    ] = 250.0
+    heartbeat_timeout_ms: Annotated[
+        float,
+        _key(
+            "Silence after which a worker is taken out until it is heard again; longer than any step takes. 0: never.",
+            "ms",
+            0,
+            3_600_000,
+        ),
+    ] = 10_000.0
+    on_worker_lost: Annotated[
+        OnWorkerLost,
+        _key(
+            "What becomes of a stream whose worker is lost: it goes on elsewhere from the tokens already sent, or ends"
+            " with an error after which it is safe to try again. Answers that are not streamed always begin anew."
+        ),
+    ] = "resume"
+    max_attempts: Annotated[
+        int, _key("Workers that a request is given to, one after the loss of the other.", "attempts", 1, 100)
+    ] = 3
+    max_worker_losses: Annotated[
+        int,
+        _key(
+            "Workers that may be lost while a request runs on them; then it is suspected to be the reason, and fails.",
+            "workers",
+            1,
+            100,
+        ),
+    ] = 2
+
+    @property
+    def heartbeat_ns(self) -> int:
+        """`heartbeat_ms` in ns."""
+        return round(self.heartbeat_ms * 1e6)
+
+    @property
+    def heartbeat_timeout_ns(self) -> int:
+        """`heartbeat_timeout_ms` in ns."""
+        return round(self.heartbeat_timeout_ms * 1e6)
+
+
+class FaultsConfig(_Section, frozen=True, kw_only=True):
+    """What goes wrong in virtual time; only simulation reads it."""
+
+    worker_lost: Annotated[str, _instants("Workers that die, and when; the router learns of it at once.")] = ""
+    worker_silent: Annotated[
+        str, _instants("Workers that stop, and when; the router learns of it after heartbeat_timeout_ms.")
+    ] = ""
+
+
 class CostConfig(_Section, frozen=True, kw_only=True):
     """What a step costs in virtual time; only simulation reads it. The defaults resemble a 135M model on two cores."""
 
@@ -295,7 +368,9 @@ class Config(_Section, frozen=True, kw_only=True):
     record: RecordConfig = RecordConfig()
     server: ServerConfig = ServerConfig()
     engine: EngineConfig = EngineConfig()
+    router: RouterConfig = RouterConfig()
     cost: CostConfig = CostConfig()
+    faults: FaultsConfig = FaultsConfig()
 
 
 @dataclass(frozen=True)
@@ -437,6 +512,16 @@ def _check_contradictions(config: Config, origin: str) -> None:
             f"{origin}: [kv] num_blocks = {kv.num_blocks} and memory_mb = {kv.memory_mb} both set the size of the"
             " pool; keep one"
         )
+    router = config.router
+    if 0 < router.heartbeat_timeout_ms < 2 * router.heartbeat_ms:
+        raise ConfigError(
+            f"{origin}: [router] heartbeat_timeout_ms = {router.heartbeat_timeout_ms} leaves a worker that tells of"
+            f" itself every heartbeat_ms = {router.heartbeat_ms} no second chance; make it at least twice as long"
+        )
+    if config.faults.worker_silent and not router.heartbeat_timeout_ms:
+        raise ConfigError(
+            f"{origin}: [faults] worker_silent would never be noticed with [router] heartbeat_timeout_ms = 0; drop one"
+        )
     if config.record.keep == "tail" and not (config.record.slo_ms or config.record.keep_slowest):
         raise ConfigError(
             f'{origin}: [record] keep = "tail" with slo_ms = 0 and keep_slowest = 0 would keep only what failed; set'
@@ -460,6 +545,6 @@ def _allowed(base: object, meta: msgspec.Meta) -> str:
         each, limits = get_args(item) if get_origin(item) is Annotated else (item, meta)
         return f"a list, each {_allowed(each, limits)}"
     if base is str:
-        return "a text"
+        return str((meta.extra or {}).get("form", "a text"))
     noun = "a whole number" if base is int else "a number"
     return f"{noun} from {meta.ge} to {meta.le}"

@@ -48,7 +48,8 @@ class Reason(StrEnum):
     """Why the head of the queue was not started in a pass, or why a running request was preempted.
 
     From ORDER to DEADLINE: why a request started before an older one, or why its batch left.
-    DEADLINE, and from QUEUE_FULL on: also why one was refused.
+    DEADLINE, and from QUEUE_FULL to RATE_LIMIT: also why one was refused.
+    From LEAST_QUEUED on: why one was routed to its worker, or (HEARTBEAT) why a worker counts as lost: it was silent.
     """
 
     NONE = "NONE"
@@ -66,6 +67,10 @@ class Reason(StrEnum):
     QUEUE_FULL = "QUEUE_FULL"
     OVERLOADED = "OVERLOADED"
     RATE_LIMIT = "RATE_LIMIT"
+    LEAST_QUEUED = "LEAST_QUEUED"
+    PREFIX = "PREFIX"
+    HANDED_BACK = "HANDED_BACK"
+    HEARTBEAT = "HEARTBEAT"
 
 
 class EventKind(StrEnum):
@@ -84,6 +89,7 @@ class EventKind(StrEnum):
     WORKER_LOST = "worker_lost"
     EXPIRED = "expired"
     DELAYED = "delayed"
+    ROUTED = "routed"
 
 
 class Source(StrEnum):

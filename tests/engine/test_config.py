@@ -33,7 +33,7 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("[schduler]\n", ["[schduler]", "did you mean scheduler?"]),
-        ("[nonsense]\n", ["[nonsense]", "known sections: scheduler, kv, record, server, engine, cost"]),
+        ("[nonsense]\n", ["[nonsense]", "known sections: scheduler, kv, record, server, engine, router, cost, faults"]),
         ("[scheduler]\nmax_num_seq = 4\n", ["[scheduler]", "max_num_seq", "did you mean max_num_seqs?"]),
         ("[kv]\nzzz = 4\n", ["[kv]", "zzz", "known keys: block_size, num_blocks, memory_mb, watermark"]),
         ('[scheduler]\npolicy = "orca"\n', ['policy = "orca"', '"immediate" or "static" or "continuous"']),
