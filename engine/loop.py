@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from engine.core import Admission, Clock, Commit, End, Event, Executor, Request, Scheduler, StepPlan, StepResult
+from engine.core import (
+    Admission,
+    Clock,
+    Commit,
+    End,
+    Event,
+    Executor,
+    Occupancy,
+    Request,
+    Scheduler,
+    StepPlan,
+    StepResult,
+)
 from engine.ledger import Ledger, Stamps
 from engine.messages import Cancel, Drain, Finished, Refused, StepOutput, Submit, ToWorker
 from engine.scheduling.step_time import Prediction, StepTimeModel
@@ -15,6 +27,7 @@ from recorder.words import EventKind
 
 _IDLE: Final = StepResult()
 _UNKNOWN: Final = Prediction(None, None)
+_BEGIN: Final = (EventKind.SCHEDULED, EventKind.RESUMED)
 
 
 class Inbox(Protocol):
@@ -46,6 +59,23 @@ class Outbox(Protocol):
 
     def send(self, message: StepOutput) -> None:
         """Hand over one step's output."""
+        ...
+
+
+class Watcher(Protocol):
+    """Who has to know more of a worker than its steps: a front end that has others to send its requests to."""
+
+    @property
+    def heartbeat_ns(self) -> int:
+        """A worker that waits tells at least so often that it lives."""
+        ...
+
+    def starting(self, rids: Sequence[int]) -> None:
+        """The step about to run begins these requests. Must not block."""
+        ...
+
+    def alive(self, occupancy: Occupancy) -> None:
+        """It waits. Must not block."""
         ...
 
 
@@ -92,6 +122,7 @@ class Loop:
         outbox: Outbox,
         ledger: Ledger,
         step_time: StepTime | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         self._worker = worker
         self._scheduler = scheduler
@@ -101,6 +132,7 @@ class Loop:
         self._outbox = outbox
         self._ledger = ledger
         self._step_time = step_time or StepTimeModel()
+        self._watcher = watcher
         self._draining = False
         self._t_sched = clock.now()
         self._pass: _Pass | None = None
@@ -112,7 +144,7 @@ class Loop:
         self._t_sched = self._clock.now()
         while not self.done:
             if self.begin():
-                self._inbox.wait(self.wake_at)
+                self._wait()
             self.end()
 
     @property
@@ -127,6 +159,8 @@ class Loop:
         news.add(self._scheduler.expire(self._t_sched))
         plan = self._scheduler.plan(self._t_sched)
         prediction = self._step_time.predict(plan) if plan.slices else _UNKNOWN
+        if self._watcher and (begun := [event.rid for event in plan.events if event.kind in _BEGIN]):
+            self._watcher.starting(begun)
         self._pass = _Pass(news, plan, prediction, self._clock.now())
         return not plan.slices and self._idle(plan, news)
 
@@ -147,6 +181,18 @@ class Loop:
         t_end = self._clock.now()
         self._ledger.step(plan, Stamps(self._t_sched, t_exec, t_done, t_end), result.device_ns, prediction)
         self._t_sched = t_end
+
+    def _wait(self) -> None:
+        """Until a message or `wake_at` comes; whoever watches hears meanwhile that the worker lives."""
+        while self._watcher:
+            beat = self._clock.now() + self._watcher.heartbeat_ns
+            if self.wake_at is not None and self.wake_at <= beat:
+                break
+            self._inbox.wait(beat)
+            if self._clock.now() < beat:
+                return
+            self._watcher.alive(self._scheduler.occupancy())
+        self._inbox.wait(self.wake_at)
 
     def _take_in(self, news: _News) -> None:
         for message in self._inbox.poll():

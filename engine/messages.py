@@ -117,10 +117,27 @@ class StepOutput(msgspec.Struct, tag="step", frozen=True):
     kv_used: int
 
 
+class Heartbeat(msgspec.Struct, tag="heartbeat", frozen=True):
+    """A worker among several lives, and has nothing else to tell; its load in the words of `StepOutput`."""
+
+    worker: int
+    waiting: int
+    waiting_tokens: int
+    running: int
+    kv_used: int
+
+
+class Starting(msgspec.Struct, tag="starting", frozen=True):
+    """A worker among several is about to run a step that begins these requests: should it die, they were in it."""
+
+    worker: int
+    rids: list[int]
+
+
 class Failed(msgspec.Struct, tag="failed", frozen=True):
     """The worker can't go on; `error` says why, in words for a person."""
 
     error: str
 
 
-FromWorker = Ready | StepOutput | Failed
+FromWorker = Ready | StepOutput | Heartbeat | Starting | Failed

@@ -17,11 +17,11 @@ from typing import Final
 import msgspec
 
 from engine.config import Config
-from engine.core import Executor, Scheduler
+from engine.core import Executor, Occupancy, Scheduler
 from engine.ledger import WORKER_TABLES, Ledger, NoLedger, RunLedger
 from engine.link import LinkClosedError, WorkerLink
 from engine.loop import Loop, StepTime
-from engine.messages import Failed, Ready
+from engine.messages import Failed, Heartbeat, Ready, Starting
 from engine.recording import open_producer
 from engine.scheduling import StepTimeModel, make_scheduler
 from engine.stalls import WorkerStalls
@@ -58,6 +58,8 @@ class WorkerOptions:
     device: str
     config: Config
     run: Path | None
+    workers: int = 1
+    """How many there are, this one included."""
 
     @classmethod
     def parse(cls, arguments: Sequence[str] | None = None) -> "WorkerOptions":
@@ -70,14 +72,34 @@ class WorkerOptions:
         parser.add_argument("--device", default="auto")
         parser.add_argument("--config", default=Config(), type=lambda text: msgspec.json.decode(text, type=Config))
         parser.add_argument("--run", type=Path)
+        parser.add_argument("--workers", type=int, default=1)
         return cls(**vars(parser.parse_args(arguments)))
 
     def arguments(self) -> list[str]:
         """The command line that `parse` reads back."""
         line = [f"--fd={self.fd}", f"--number={self.number}", f"--model={self.model}"]
         line += [f"--load-format={self.load_format}", f"--device={self.device}"]
-        line += [f"--config={msgspec.json.encode(self.config).decode()}"]
+        line += [f"--config={msgspec.json.encode(self.config).decode()}", f"--workers={self.workers}"]
         return line + ([f"--run={self.run}"] if self.run else [])
+
+
+class Beacon:
+    """Tells the front end, over the link, what it has to know of a worker among several. See `engine.loop.Watcher`."""
+
+    def __init__(self, link: WorkerLink, number: int, heartbeat_ns: int) -> None:
+        self._link = link
+        self._number = number
+        self.heartbeat_ns = heartbeat_ns
+
+    def starting(self, rids: Sequence[int]) -> None:
+        """These run from the next step on."""
+        self._link.send(Starting(self._number, list(rids)))
+
+    def alive(self, occupancy: Occupancy) -> None:
+        """The worker waits."""
+        now = occupancy
+        used = now.kv_total - now.kv_free
+        self._link.send(Heartbeat(self._number, now.waiting, now.waiting_tokens, now.running, used))
 
 
 @dataclass
@@ -91,6 +113,8 @@ class Parts:
     producer: Producer
     stalls: WorkerStalls | None
     ready: Ready
+    heartbeat_ns: int = 0
+    """0: it is the only worker, and nobody waits for its heartbeats."""
 
 
 def assemble(options: WorkerOptions) -> Parts:
@@ -138,13 +162,15 @@ def assemble(options: WorkerOptions) -> Parts:
             max_model_len=longest,
             load_s=round(time.monotonic() - started, 3),
         ),
+        heartbeat_ns=config.router.heartbeat_ns if options.workers > 1 else 0,
     )
 
 
 def serve(link: WorkerLink, parts: Parts) -> None:
     """Run the loop until it is drained. Raises LinkClosedError when the front end has gone."""
+    number = parts.ready.worker
     loop = Loop(
-        parts.ready.worker,
+        number,
         scheduler=parts.scheduler,
         executor=parts.executor,
         clock=MonotonicClock(),
@@ -152,6 +178,7 @@ def serve(link: WorkerLink, parts: Parts) -> None:
         outbox=link,
         ledger=parts.ledger,
         step_time=parts.step_time,
+        watcher=Beacon(link, number, parts.heartbeat_ns) if parts.heartbeat_ns else None,
     )
     gc.collect()
     gc.freeze()  # the model's objects live as long as the process: a full collection need not walk them
