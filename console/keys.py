@@ -38,6 +38,9 @@ class Key:
     palette: bool = True
 
 
+_ARROWS: Final = (("left", "←", -1, 0), ("right", "→", 1, 0), ("up", "↑", 0, -1), ("down", "↓", 0, 1))
+
+
 def _timeline() -> Iterator[Key]:
     at = Scope.TIMELINE
     yield Key(at, "space", "space", "play", "Play or pause", "run the playhead, or hold it", "play")
@@ -78,12 +81,30 @@ def _detail() -> Iterator[Key]:
 
 def _overview() -> Iterator[Key]:
     at = Scope.OVERVIEW
-    yield Key(at, "j,down", "j ↓", "scroll(1)", "Scroll down", "one line", palette=False)
-    yield Key(at, "k,up", "k ↑", "scroll(-1)", "Scroll up", "one line", palette=False)
+    yield Key(at, "b", "b", "box", "Box", "choose cells of the heat map; again: none", "box")
+    yield Key(
+        at, "enter", "enter", "take", "Only the box", "a filter for the requests in it", "only these", palette=False
+    )
+    yield Key(at, "escape", "esc", "unbox", "No box", "", palette=False)
+    for key, shown, columns, lines in _ARROWS:
+        yield Key(
+            at, key, shown, f"arrow({columns}, {lines})", "Move the box", "or the page, or the time", palette=False
+        )
+        yield Key(
+            at, f"shift+{key}", f"shift+{shown}", f"stretch({columns}, {lines})", "Stretch the box", "one corner of it",
+            palette=False,
+        )  # fmt: skip
+    yield Key(at, "v", "v", "metric", "Next metric", "heat map of E2E, TTFT or TPOT", "metric")
+    yield Key(at, "w", "w", "zoom(1)", "Zoom in", "half the time in the heat map", "zoom")
+    yield Key(at, "s", "s", "zoom(-1)", "Zoom out", "twice the time in the heat map")
+    yield Key(at, "a", "a", "pan(-1)", "Earlier", "a quarter of the time in the heat map")
+    yield Key(at, "d", "d", "pan(1)", "Later", "a quarter of the time in the heat map")
+    yield Key(at, "0", "0", "fit", "Fit", "the whole run in the heat map", "fit")
+    yield Key(at, "n", "n", "slow", "Slowest request", "show it on the timeline", "slowest")
+    yield Key(at, "j", "j", "scroll(1)", "Scroll down", "one line", palette=False)
+    yield Key(at, "k", "k", "scroll(-1)", "Scroll up", "one line", palette=False)
     yield Key(at, "pagedown,space", "pgdn", "scroll(12)", "Page down", "twelve lines", palette=False)
     yield Key(at, "pageup", "pgup", "scroll(-12)", "Page up", "twelve lines", palette=False)
-    yield Key(at, "v", "v", "metric", "Next metric", "plot E2E, TTFT or TPOT over time", "metric")
-    yield Key(at, "n", "n", "slow", "Slowest request", "show it on the timeline", "slowest")
 
 
 def _compare() -> Iterator[Key]:

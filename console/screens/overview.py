@@ -1,4 +1,4 @@
-"""The overview: percentiles, phases, causes, states, latency over time, the recorder's health."""
+"""The overview: percentiles, phases, causes, states, the latency heat map with its strips, the recorder's health."""
 
 from functools import partial
 from typing import ClassVar, Final
@@ -12,6 +12,7 @@ from textual.containers import VerticalScroll
 from console.book import read_lanes
 from console.exporting import Shown, flattened
 from console.filter import Filter
+from console.heat import Box, Heat, heat_of
 from console.keys import Scope
 from console.lanes import Lanes
 from console.report import UNNAMED, Report, explained, numbers
@@ -20,17 +21,20 @@ from console.screens.bindings import bindings
 from console.session import Session
 from console.text.paint import paint
 from console.text.report import block_lines, counted
+from console.timeline import Window
+from console.widgets.drag import Dragged, DragPaper
+from console.widgets.heat import LABEL, cell_at, heat_lines
 from console.widgets.ink import Line, beside, duration, rule, spread
-from console.widgets.paper import Paper
-from console.widgets.plot import Points, scatter
-from recorder.schema import NONE
+from console.widgets.load import load_lines
 
 _METRICS: Final = (("e2e", "E2E"), ("ttft", "TTFT"), ("tpot", "TPOT"))
 _TWO_COLUMNS: Final = 118
 """From this width on there are two columns of blocks."""
 _GAP: Final = 4
-_PLOT: Final = 9
-_TALLEST: Final = 18
+_PLOT: Final = 12
+_TALLEST: Final = 26
+_STRIPS: Final = 2
+"""Lines below the heat map: KV cache and device over the same time."""
 
 
 class OverviewScreen(RunScreen):
@@ -52,12 +56,18 @@ class OverviewScreen(RunScreen):
         self._lanes: Lanes | None = None
         self._pending = False
         self._metric = 0
+        self._window: Window | None = None
+        self._box: Box | None = None
+        self._heat: Heat | None = None
+        self._heat_at = (0, 0)
+        self._heated_for: object = None
+        self._counted_cells: Heat | None = None
         self._turned_to: object = None
 
     def body(self) -> ComposeResult:
         """One page that scrolls."""
         with VerticalScroll(can_focus=False):
-            yield Paper(self._page, id="page")
+            yield DragPaper(self._page, id="page")
 
     def turn(self) -> None:
         """Ask for the numbers, for the causes, and for the lanes of the plot (the timeline will want them too).
@@ -67,16 +77,16 @@ class OverviewScreen(RunScreen):
         """
         only, shows = self.only, (self.book, self.only)
         if self._turned_to != shows:
-            self._report, self._lanes, self._pending = None, None, False
+            self._report, self._lanes, self._pending, self._box = None, None, False, None
         self._turned_to = shows
         found = self.book.report_under(only)
         self._report, self._lanes = found or self._report, self.book.lanes_under(only) or self._lanes
         if found is not None:
             self._ask_lanes()
         elif self._report is None:
-            self.ask("report", partial(_read_numbers, only), self._counted_up)
+            self.ask("report", partial(_read_numbers, only, self.tailtrace.slo_ns), self._counted_up)
         else:
-            self.ask("report", partial(_read_report, only), self._explained)
+            self.ask("report", partial(_read_report, only, self.tailtrace.slo_ns), self._explained)
         self.redraw("#page", layout=True)
 
     def _counted_up(self, found: Report) -> None:
@@ -100,6 +110,12 @@ class OverviewScreen(RunScreen):
         self._lanes = found[1][1]
         self.redraw("#page", layout=True)
 
+    @property
+    def slow_ns(self) -> int | None:
+        """From where on a request is slow: the SLO, or the p95 of E2E."""
+        lanes = self._lanes
+        return self.tailtrace.slo_ns if self.tailtrace.slo_ns is not None or lanes is None else lanes.p95
+
     def shown(self) -> Shown | None:
         """The report, as `tailtrace report` has it."""
         found = self._report
@@ -118,8 +134,87 @@ class OverviewScreen(RunScreen):
 
     def action_metric(self) -> None:
         """Plot the next measure."""
-        self._metric = (self._metric + 1) % len(_METRICS)
+        self._metric, self._box = (self._metric + 1) % len(_METRICS), None
         self.redraw("#page")
+
+    def action_zoom(self, direction: int) -> None:
+        """Half or twice the time, about the box or the middle."""
+        window = self._seen()
+        if window is not None:
+            place = (window.start + window.end) // 2 if self._heat is None or self._box is None else self._box_middle()
+            self._look_at(window.zoom(1, 2, place) if direction > 0 else window.zoom(2, 1, place))
+
+    def action_pan(self, direction: int) -> None:
+        """A quarter of the time to one side."""
+        window = self._seen()
+        if window is not None:
+            self._look_at(window.pan(direction, 4))
+
+    def action_fit(self) -> None:
+        """All of the run."""
+        self._look_at(None)
+
+    def action_arrow(self, columns: int, lines: int) -> None:
+        """Move the box; without one the page, or the time."""
+        if self._box is not None and self._heat is not None:
+            self._box = self._box.moved(columns, -lines, self._heat.shape)
+            self.redraw("#page")
+        elif lines:
+            self.action_scroll(lines)
+        else:
+            self.action_pan(columns)
+
+    def action_stretch(self, columns: int, lines: int) -> None:
+        """Move one corner of the box."""
+        if self._box is not None and self._heat is not None:
+            self._box = self._box.stretched(columns, -lines, self._heat.shape)
+            self.redraw("#page")
+
+    def action_box(self) -> None:
+        """A box around the fullest of the slow cells; away with the one there is."""
+        if self._heat is not None:
+            limit = self.slow_ns if self._heat.measure == "e2e" else None
+            self._box = self._heat.hottest(limit) if self._box is None else None
+            self.redraw("#page")
+            self.query_one(VerticalScroll).scroll_to(y=self._heat_at[1] - 1, animate=False)
+
+    def action_unbox(self) -> None:
+        """Away with the box."""
+        self._box = None
+        self.redraw("#page")
+
+    def action_take(self) -> None:
+        """Look at the requests of the box only."""
+        if self._box is not None and self._heat is not None and self._heat.inside(self._box):
+            only, self._box = self._heat.filter(self._box), None
+            self.tailtrace.look_at(self.only & only)
+
+    def on_dragged(self, message: Dragged) -> None:
+        """Draw a box with the mouse; let go, and it stays until enter or escape."""
+        heat, (left, top) = self._heat, self._heat_at
+        if heat is None:
+            return
+        corners = [cell_at(heat, x - left, y - top) for x, y in (message.start, message.end)]
+        if corners[0] is not None and corners[1] is not None:
+            self._box = Box(*corners[0], *corners[1])
+            self.redraw("#page")
+
+    def _seen(self) -> Window | None:
+        """The time that the heat map shows."""
+        if self._lanes is None:
+            return None
+        whole = self._lanes.window
+        return whole if self._window is None else self._window.over(whole.low, whole.high)
+
+    def _look_at(self, window: Window | None) -> None:
+        self._window, self._box = window, None
+        self.redraw("#page")
+
+    def _box_middle(self) -> int:
+        assert self._heat is not None
+        assert self._box is not None
+        start, end, _, _ = self._heat.bounds(self._box)
+        return self._heat.began + (start + end) // 2
 
     async def action_slow(self) -> None:
         """The slowest request on the timeline."""
@@ -140,6 +235,7 @@ class OverviewScreen(RunScreen):
     def _narrow(self, found: Report, width: int) -> list[Line]:
         lines = self._blocks(found, width, "damages", "requests", "latency")
         lines += self._blocks(found, width, "phases", "causes")
+        self._heat_at = (0, len(lines) + 1)
         lines += [*self._plot(width, _PLOT), [], *self._blocks(found, width, "throughput", "workers", "recorder")]
         return lines
 
@@ -151,6 +247,7 @@ class OverviewScreen(RunScreen):
         below = self._blocks(found, right_width, "workers", "recorder")
         visible = self.query_one(VerticalScroll).size.height - 1
         room = max(len(left), visible) - len(above) - len(below) - 1
+        self._heat_at = (left_width + _GAP, len(above) + 1)
         plot = self._plot(right_width, min(max(room, _PLOT), _TALLEST))
         return beside(left, [*above, *plot, [], *below], left_width + _GAP)
 
@@ -171,26 +268,41 @@ class OverviewScreen(RunScreen):
         return lines
 
     def _plot(self, width: int, height: int) -> list[Line]:
-        """One point a request, at its arrival; slow ones stand out."""
+        """A cell of the heat map is a stretch of arrivals and of times; below it what the engine did meanwhile."""
         column, title = _METRICS[self._metric]
-        lanes = self._lanes
-        if lanes is None:
+        window = self._seen()
+        if self._lanes is None or window is None:
             return [rule(f"{title} over time", width), [("reading the requests …", "muted")]]
-        limit = self.tailtrace.slo_ns if self.tailtrace.slo_ns is not None else lanes.p95
-        note = f"a dot a request, red: E2E over {duration(limit)}"
-        lines = scatter(_points(lanes, column, self.tailtrace.slo_ns), lanes.window, width, height - 1)
-        return [rule(f"{title} over time", width, note if width >= 60 else "v: next metric"), *lines]
+        self._heat = self._heated(column, window, height - _STRIPS - 2, width - LABEL)
+        if self._heat is None:
+            return [rule(f"{title} over time", width), [("no request to plot", "muted")]]
+        limit = self.slow_ns if column == "e2e" else None
+        return [
+            rule(f"{title} over time", width, self._plot_note(self._heat, limit, width)),
+            *heat_lines(self._heat, limit, self._box),
+            *load_lines(self._lanes.passes, window, width - LABEL, LABEL),
+        ]
+
+    def _heated(self, column: str, window: Window, rows: int, columns: int) -> Heat | None:
+        """Counted once for a picture: a box moves over the same cells."""
+        lanes = self._lanes
+        assert lanes is not None
+        wanted = (lanes, column, window, rows, columns)
+        if self._heated_for != wanted:
+            self._heated_for, self._counted_cells = wanted, heat_of(lanes, column, window, rows, columns)
+        return self._counted_cells
+
+    def _plot_note(self, heat: Heat, limit: int | None, width: int) -> str:
+        if self._box is None:
+            slow = f", red: over {duration(limit)}" if limit is not None and width >= 60 else ""
+            return f"darker: more requests{slow}, b: box"
+        start, end, low, high = (duration(ns) for ns in heat.bounds(self._box))
+        told = counted(heat.inside(self._box), "request")
+        return f"{told}, {low} to {high}, at {start} to {end}" if width >= 70 else f"{told}, {low} to {high}"
 
 
-def _points(lanes: Lanes, column: str, slo_ns: int | None) -> Points:
-    """A request each: when it came, what it took, and whether it was slow."""
-    values = lanes.columns[column]
-    known = np.flatnonzero(lanes.in_sight & (values != NONE))
-    return Points(lanes.columns["arrival"][known], values[known], np.isin(known, lanes.slow(slo_ns)))
-
-
-def _read_numbers(only: Filter, session: Session, cursor: duckdb.DuckDBPyConnection) -> Report:
-    return numbers(session, only, cursor)
+def _read_numbers(only: Filter, slo_ns: int | None, session: Session, cursor: duckdb.DuckDBPyConnection) -> Report:
+    return numbers(session, only, cursor, slo_ns)
 
 
 def _read_causes(
@@ -201,8 +313,10 @@ def _read_causes(
     return _whole(found, session, cursor)
 
 
-def _read_report(only: Filter, session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[Report, int]:
-    return _whole(numbers(session, only, cursor), session, cursor)
+def _read_report(
+    only: Filter, slo_ns: int | None, session: Session, cursor: duckdb.DuckDBPyConnection
+) -> tuple[Report, int]:
+    return _whole(numbers(session, only, cursor, slo_ns), session, cursor)
 
 
 def _whole(found: Report, session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[Report, int]:

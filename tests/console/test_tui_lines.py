@@ -38,7 +38,6 @@ from console.widgets.ink import (
 )
 from console.widgets.now import Member, now_lines
 from console.widgets.pairs import by_change, list_lines, side_by_side
-from console.widgets.plot import Points, scatter
 from tests.console.tui_runs import MS, mixed_ends, served
 
 texts = st.text(max_size=30)
@@ -274,17 +273,6 @@ def test_the_bars_around_the_screen() -> None:
         line = key_bar(footer_keys(Scope.TIMELINE), width)
         assert width_of(line) <= width
         assert width < 24 or "? help" in text_of(line)
-
-
-def test_points_are_where_they_belong() -> None:
-    window = Window.whole(0, 100 * MS)
-    points = Points(np.array([0, 99 * MS]), np.array([10 * MS, 5 * MS]), np.array([True, False]))
-    lines = scatter(points, window, 48, 5)
-    assert [len(lines), text_of(lines[0])[:9]] == [5, " 10.0ms┤⠁"]
-    assert [style for text, style in lines[0] if "⠁" in text] == ["bad"]
-    assert all(width_of(line) <= 48 for line in lines)
-    nothing = Points(np.array([], np.int64), np.array([], np.int64), np.array([], bool))
-    assert "no request" in text_of(scatter(nothing, window, 48, 5)[0])
 
 
 def test_pairs_go_from_winner_to_loser(lanes: Lanes) -> None:
