@@ -83,7 +83,8 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
     max_queue_size: Annotated[
         int,
         _key(
-            "Most requests that wait; who comes when it is full is refused at once. 0: no limit.",
+            "Most requests that wait for one worker, sent to it and not begun; who comes when so many do is refused at"
+            " once. 0: no limit.",
             "requests",
             0,
             1_000_000,
@@ -91,19 +92,29 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
     ] = 0
     max_queue_tokens: Annotated[
         int,
-        _key("Most prompt tokens that wait, which bounds the memory of the queue; 0: no limit.", "tokens", 0, 2**40),
+        _key("Most prompt tokens that wait for one worker; 0: no limit.", "tokens", 0, 2**40),
+    ] = 0
+    max_queue_memory_mb: Annotated[
+        int,
+        _key(
+            "Most memory of the KV cache that the prompts of those that wait for one worker would take, in whole"
+            " blocks; 0: no limit.",
+            "MiB",
+            0,
+            16_777_216,
+        ),
     ] = 0
     max_estimated_wait_ms: Annotated[
         float, _key("Longest wait to expect (queued tokens over recent throughput); 0: no limit.", "ms", 0, 3_600_000)
     ] = 0.0
     reserved_share: Annotated[
-        float, _key("Share of the three limits above that is kept for requests of priority level 1.", "", 0, 1)
+        float, _key("Share of the four limits above that is kept for requests of priority level 1.", "", 0, 1)
     ] = 0.0
     tenant_tokens_per_s: Annotated[
         float,
         _key(
-            "Tokens that each tenant may use a second: prompt and max_tokens are charged, the unused is given back;"
-            " 0: no limit.",
+            "Tokens that each tenant may use a second, of the whole fleet: prompt and max_tokens are charged, the unused"
+            " is given back; 0: no limit.",
             "tokens/s",
             0,
             1e9,
@@ -111,7 +122,7 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
     ] = 0.0
     tenant_capacity_share: Annotated[
         float,
-        _key("The same as a share of the worker's measured throughput, once that is known; 0: none.", "", 0, 1),
+        _key("The same as a share of what all workers together are measured to do, once they are; 0: none.", "", 0, 1),
     ] = 0.0
     tenant_burst_tokens: Annotated[
         int, _key("Tokens that a tenant may save up and use at once.", "tokens", 1, 2**40)
@@ -175,7 +186,7 @@ class SchedulerConfig(_Section, frozen=True, kw_only=True):
     @property
     def guards_queue(self) -> bool:
         """Whether anybody may be refused for what others ask."""
-        bounds = self.max_queue_size or self.max_queue_tokens or self.max_estimated_wait_ms
+        bounds = self.max_queue_size or self.max_queue_tokens or self.max_queue_memory_mb or self.max_estimated_wait_ms
         rates = self.tenant_tokens_per_s or self.tenant_capacity_share
         return bool(bounds or rates) or self.deadline_admission
 
@@ -211,6 +222,16 @@ class KvConfig(_Section, frozen=True, kw_only=True):
     ] = 0
     memory_mb: Annotated[
         int, _key("Memory for the pool; 0 chooses by the device's free memory.", "MiB", 0, 16_777_216)
+    ] = 0
+    token_bytes: Annotated[
+        int,
+        _key(
+            "Memory of the keys and values of one token (tailtrace capacity tells a model's). Only simulation reads it:"
+            " a server knows its model's own. 0: not known, so no limit in MiB can be simulated.",
+            "bytes",
+            0,
+            2**40,
+        ),
     ] = 0
     watermark: Annotated[
         float,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from engine.messages import Sampling
+from engine.messages import Outlook, Sampling
 from recorder.words import EventKind, Phase, Reason, Role
 
 EXPIRED: Final = "expired"
@@ -118,7 +118,7 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The answer to `Scheduler.add`. A refused request gets `reason` in words and leaves no trace.
+    """Whether a request is taken in, by the gate of the fleet or by a scheduler. A refused one leaves no trace there.
 
     `status` is what HTTP calls it. `retry_after_ms`: after so long one like it should be taken; None: it never will.
     """
@@ -188,7 +188,7 @@ class Scheduler(Protocol):
     """
 
     def add(self, request: Request, now: int) -> Admission:
-        """Take a request into the queue, or refuse one that can never fit (SPEC B1, DESIGN 3)."""
+        """Take a request into the queue, or refuse one that can never fit (DESIGN 3)."""
         ...
 
     def cancel(self, rid: int, now: int) -> Commit:
@@ -209,6 +209,10 @@ class Scheduler(Protocol):
 
     def occupancy(self) -> Occupancy:
         """How full the worker is now; a plan carries what it was right after planning."""
+        ...
+
+    def outlook(self) -> Outlook | None:
+        """What helps to tell when who will be done; None where nobody is refused for that."""
         ...
 
 

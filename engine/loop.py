@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from engine.core import (
-    Admission,
     Clock,
     Commit,
     End,
@@ -21,7 +20,7 @@ from engine.core import (
     StepResult,
 )
 from engine.ledger import Ledger, Stamps
-from engine.messages import Cancel, Drain, Finished, Refused, StepOutput, Submit, ToWorker
+from engine.messages import Cancel, Drain, Finished, Outlook, Refused, StepOutput, Submit, ToWorker
 from engine.scheduling.step_time import Prediction, StepTimeModel
 from recorder.words import EventKind
 
@@ -63,15 +62,16 @@ class Outbox(Protocol):
 
 
 class Watcher(Protocol):
-    """Who has to know more of a worker than its steps: a front end that has others to send its requests to."""
+    """Who has to know more of a worker than its steps: a front end that has others to send its requests to, or that
+    decides by what it foresees whom to send."""
 
     @property
     def heartbeat_ns(self) -> int:
-        """A worker that waits tells at least so often that it lives."""
+        """A worker that waits tells at least so often that it lives; 0: never."""
         ...
 
-    def starting(self, rids: Sequence[int]) -> None:
-        """The step about to run begins these requests. Must not block."""
+    def starting(self, rids: Sequence[int], outlook: Outlook | None) -> None:
+        """The step about to run begins these requests; what the scheduler foresees then. Must not block."""
         ...
 
     def alive(self, occupancy: Occupancy) -> None:
@@ -160,7 +160,7 @@ class Loop:
         plan = self._scheduler.plan(self._t_sched)
         prediction = self._step_time.predict(plan) if plan.slices else _UNKNOWN
         if self._watcher and (begun := [event.rid for event in plan.events if event.kind in _BEGIN]):
-            self._watcher.starting(begun)
+            self._watcher.starting(begun, self._scheduler.outlook())
         self._pass = _Pass(news, plan, prediction, self._clock.now())
         return not plan.slices and self._idle(plan, news)
 
@@ -184,7 +184,7 @@ class Loop:
 
     def _wait(self) -> None:
         """Until a message or `wake_at` comes; whoever watches hears meanwhile that the worker lives."""
-        while self._watcher:
+        while self._watcher and self._watcher.heartbeat_ns:
             beat = self._clock.now() + self._watcher.heartbeat_ns
             if self.wake_at is not None and self.wake_at <= beat:
                 break
@@ -223,8 +223,8 @@ class Loop:
             self._executor.start(message.rid, message.prompt, message.sampling)
             news.events.append(Event(now, message.rid, EventKind.QUEUED))
         else:
-            news.events.append(Event(now, message.rid, EventKind.REJECTED, reason=admission.why))
-            news.refused.append(_refused(message.rid, admission))
+            news.events.append(Event(now, message.rid, EventKind.REJECTED))
+            news.refused.append(Refused(message.rid, admission.reason))
 
     def _idle(self, plan: StepPlan, news: _News) -> bool:
         """Whether an idle pass waits: unless there is something to hand out, or nothing to wait for."""
@@ -254,12 +254,9 @@ class Loop:
                 now.waiting_tokens,
                 now.running,
                 kv_used,
+                self._scheduler.outlook(),
             )
         )
-
-
-def _refused(rid: int, admission: Admission) -> Refused:
-    return Refused(rid, admission.reason, admission.status, admission.retry_after_ms, admission.why.value)
 
 
 def _finished(end: End) -> Finished:

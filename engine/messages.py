@@ -50,6 +50,8 @@ class Ready(msgspec.Struct, tag="ready", frozen=True):
     block_size: int
     max_model_len: int
     load_s: float
+    token_bytes: int = 0
+    """Memory of the keys and values of one token."""
 
 
 class Finished(msgspec.Struct, tag="finished", frozen=True):
@@ -89,17 +91,32 @@ class Finished(msgspec.Struct, tag="finished", frozen=True):
 
 
 class Refused(msgspec.Struct, tag="refused", frozen=True):
-    """The scheduler would not take the request; `reason` is for the client, `status` what HTTP calls it.
-
-    `retry_after_ms`: after so long one like it should be taken; None: it never will.
-    """
+    """The request can never be finished by this worker; `reason` is for the client."""
 
     rid: int
     reason: str
-    status: int = 400
-    retry_after_ms: int | None = None
-    why: str = "NONE"
-    """A word of `recorder.words.Reason`."""
+
+
+class StepTimes(msgspec.Struct, frozen=True):
+    """What a worker has learnt of the time its steps take, as `engine.scheduling.step_time` has it.
+
+    The coefficients in ms, and the matrix of their normal equations, row by row: what was seen, and what was not.
+    """
+
+    coefficients: list[float]
+    seen: list[float]
+
+
+class Outlook(msgspec.Struct, frozen=True):
+    """What a worker knows that helps to tell when it will be done with whom. A few hundred bytes with every message."""
+
+    begun_tokens: int
+    """Tokens that those who have begun compute before their next output token, beside plain decodes."""
+    token_ns: float
+    """Time a computed token has taken of late; 0: nothing was computed yet."""
+    host_ns: int
+    """What a pass takes beside its execution."""
+    times: StepTimes | None = None
 
 
 class StepOutput(msgspec.Struct, tag="step", frozen=True):
@@ -115,6 +132,8 @@ class StepOutput(msgspec.Struct, tag="step", frozen=True):
     waiting_tokens: int
     running: int
     kv_used: int
+    outlook: Outlook | None = None
+    """None where nobody is refused for what others ask."""
 
 
 class Heartbeat(msgspec.Struct, tag="heartbeat", frozen=True):
@@ -128,10 +147,13 @@ class Heartbeat(msgspec.Struct, tag="heartbeat", frozen=True):
 
 
 class Starting(msgspec.Struct, tag="starting", frozen=True):
-    """A worker among several is about to run a step that begins these requests: should it die, they were in it."""
+    """A worker is about to run a step that begins these requests: others wait for them, and should it die, they were
+    in it. Told where arrivals are decided by it, and by a worker among several."""
 
     worker: int
+    t_sent: int
     rids: list[int]
+    outlook: Outlook | None = None
 
 
 class Failed(msgspec.Struct, tag="failed", frozen=True):

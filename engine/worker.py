@@ -21,7 +21,7 @@ from engine.core import Executor, Occupancy, Scheduler
 from engine.ledger import WORKER_TABLES, Ledger, NoLedger, RunLedger
 from engine.link import LinkClosedError, WorkerLink
 from engine.loop import Loop, StepTime
-from engine.messages import Failed, Heartbeat, Ready, Starting
+from engine.messages import Failed, Heartbeat, Outlook, Ready, Starting
 from engine.recording import open_producer
 from engine.scheduling import StepTimeModel, make_scheduler
 from engine.stalls import WorkerStalls
@@ -84,16 +84,16 @@ class WorkerOptions:
 
 
 class Beacon:
-    """Tells the front end, over the link, what it has to know of a worker among several. See `engine.loop.Watcher`."""
+    """Tells the front end, over the link, what it has to know beside steps. See `engine.loop.Watcher`."""
 
     def __init__(self, link: WorkerLink, number: int, heartbeat_ns: int) -> None:
         self._link = link
         self._number = number
         self.heartbeat_ns = heartbeat_ns
 
-    def starting(self, rids: Sequence[int]) -> None:
+    def starting(self, rids: Sequence[int], outlook: Outlook | None) -> None:
         """These run from the next step on."""
-        self._link.send(Starting(self._number, list(rids)))
+        self._link.send(Starting(self._number, time.monotonic_ns(), list(rids), outlook))
 
     def alive(self, occupancy: Occupancy) -> None:
         """The worker waits."""
@@ -115,6 +115,8 @@ class Parts:
     ready: Ready
     heartbeat_ns: int = 0
     """0: it is the only worker, and nobody waits for its heartbeats."""
+    watched: bool = False
+    """The front end has to know when requests begin."""
 
 
 def assemble(options: WorkerOptions) -> Parts:
@@ -161,8 +163,10 @@ def assemble(options: WorkerOptions) -> Parts:
             block_size=model.block_size,
             max_model_len=longest,
             load_s=round(time.monotonic() - started, 3),
+            token_bytes=int(str(model.info["kv_bytes"])) // (model.num_blocks * model.block_size),
         ),
         heartbeat_ns=config.router.heartbeat_ns if options.workers > 1 else 0,
+        watched=options.workers > 1 or config.scheduler.guards_queue,
     )
 
 
@@ -178,7 +182,7 @@ def serve(link: WorkerLink, parts: Parts) -> None:
         outbox=link,
         ledger=parts.ledger,
         step_time=parts.step_time,
-        watcher=Beacon(link, number, parts.heartbeat_ns) if parts.heartbeat_ns else None,
+        watcher=Beacon(link, number, parts.heartbeat_ns) if parts.watched else None,
     )
     gc.collect()
     gc.freeze()  # the model's objects live as long as the process: a full collection need not walk them

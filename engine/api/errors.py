@@ -4,9 +4,11 @@ from typing import Final
 
 import msgspec
 
+from engine.core import Admission
 from engine.messages import Refused
+from engine.scheduling.handback import WORKER_LOST, Ending
 from engine.scheduling.deadlines import EXPIRED_WORDS
-from recorder.words import Reason
+from recorder.words import Reason, Status
 
 
 class ApiError(Exception):
@@ -77,7 +79,6 @@ def wrong_key() -> ApiError:
 
 
 _CODES: Final = {
-    Reason.NONE: "never_fits",
     Reason.DEADLINE: "deadline_exceeded",
     Reason.RATE_LIMIT: "rate_limit_exceeded",
     Reason.QUEUE_FULL: "overloaded",
@@ -85,10 +86,16 @@ _CODES: Final = {
 }
 
 
-def not_taken(refused: Refused) -> ApiError:
-    """A request that the scheduler would not take: never (400), not in time or beyond a rate (429), not now (529)."""
-    code = _CODES[Reason(refused.why)]
-    return ApiError(refused.status, refused.reason, code=code, retry_after_ms=refused.retry_after_ms)
+def never_fits(refused: Refused) -> ApiError:
+    """400 for a request that its worker could never finish."""
+    return ApiError(400, refused.reason, code="never_fits")
+
+
+def turned_away(admission: Admission) -> ApiError:
+    """A request that the gate would not take: not in time or beyond a rate (429), not now (529)."""
+    return ApiError(
+        admission.status, admission.reason, code=_CODES[admission.why], retry_after_ms=admission.retry_after_ms
+    )
 
 
 def expired() -> ApiError:
@@ -102,7 +109,10 @@ def unavailable(message: str) -> ApiError:
 
 
 def worker_lost() -> ApiError:
-    """500 for a request that was in a worker's hands when it died."""
-    return ApiError(
-        500, "the worker died while it served this request; it is safe to send it again", code="worker_lost"
-    )
+    """500 for a request that was in a worker's hands when it died, and there is no other."""
+    return ApiError(500, "the worker died while it served this request; it is safe to send it again", code=WORKER_LOST)
+
+
+def ended_with_worker(why: Ending) -> ApiError:
+    """504 for a request that has no time left to be tried elsewhere, 500 for one that is not to be."""
+    return ApiError(504 if why.status is Status.EXPIRED else 500, why.words, code=why.code)

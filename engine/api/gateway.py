@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from engine.api.attempt import Attempt, Detokenizer, Submission, Verdict
-from engine.api.errors import context_exceeded, expired, not_taken, unavailable, worker_lost
+from engine.api.errors import context_exceeded, expired, never_fits, turned_away, unavailable, worker_lost
 from engine.api.ledger import FrontLedger, State
-from engine.config import SchedulerConfig
-from engine.core import EXPIRED
-from engine.messages import Cancel, Failed, FromWorker, Ready, StepOutput, Submit, ToWorker
+from engine.config import Config
+from engine.core import EXPIRED, Request
+from engine.messages import Cancel, Failed, FromWorker, Ready, Starting, StepOutput, Submit, ToWorker
 from engine.scheduling.deadlines import deadline_of
+from engine.scheduling.gate import Gate
 from recorder.words import EventKind, Status
 
 
@@ -27,13 +28,14 @@ class Link(Protocol):
 class Gateway:
     """Holds every attempt that is in the worker's hands. Lives in the event loop; nothing here waits."""
 
-    def __init__(self, ledger: FrontLedger, detokenizer: Callable[[], Detokenizer], config: SchedulerConfig) -> None:
+    def __init__(self, ledger: FrontLedger, detokenizer: Callable[[], Detokenizer], config: Config) -> None:
         self.ready: Ready | None = None
         self.failure = ""
         """Why the worker can't go on, in its own words."""
         self.closed_because = "the model is still loading; try again when /health answers 200"
         """Why requests are not taken; empty while they are."""
-        self._config = config
+        self._config = config.scheduler
+        self._gate = Gate(config)
         self._ledger = ledger
         self._detokenizer = detokenizer
         self._link: Link | None = None
@@ -53,15 +55,24 @@ class Gateway:
         return self.ready
 
     def submit(self, submission: Submission) -> Attempt:
-        """Hand a request to the worker. Raises ApiError 503 when closed, 400 when it can never fit."""
+        """Hand a request to the worker, if the gate takes it in; else the attempt has failed already.
+
+        Raises ApiError 503 when closed, 400 when it can never fit.
+        """
         self.check_open()
         deadline = deadline_of(submission.deadline, submission.arrival, self._config)
         attempt = Attempt(next(self._rids), replace(submission, deadline=deadline), self._detokenizer())
         self._check_length(attempt)
-        self._live[attempt.rid] = attempt
         self._ledger.arrived(attempt, self._state)
+        admission = self._gate.judge(_request(attempt), 0, time.monotonic_ns())
+        if not admission.accepted:
+            self._ledger.turned_away(attempt, admission.why)
+            attempt.fail(turned_away(admission), Status.REJECTED)
+            return attempt
+        self._live[attempt.rid] = attempt
         attempt.admitted = time.monotonic_ns()
         self._send(_submit(attempt))
+        self._ledger.sent(attempt)
         return attempt
 
     def settle(self, attempt: Attempt, verdict: Verdict) -> None:
@@ -86,9 +97,13 @@ class Gateway:
         """Take a message of the worker that was read at `now` (ns)."""
         match message:
             case StepOutput():
+                self._gate.told(message, now)
                 self._dispatch(message, now)
+            case Starting():
+                self._gate.told(message, now)
             case Ready():
                 self.ready, self.closed_because = message, ""
+                self._gate.joins(message.worker, token_bytes=message.token_bytes)
                 self._ledger.worker_event(EventKind.WORKER_READY)
             case Failed():
                 self.failure = message.error
@@ -96,6 +111,7 @@ class Gateway:
     def on_lost(self, *, died: bool) -> None:
         """The worker is gone, and what it held with it; `died` unless it was let go."""
         self._link = None
+        self._gate.leaves(0)
         self.closed_because = "the worker is gone; the server is stopping"
         lost, self._live = self._live, {}
         if died:
@@ -114,7 +130,7 @@ class Gateway:
                 self._send(Cancel(rid))
         for refused in output.refused:
             attempt = self._live.pop(refused.rid)
-            attempt.fail(not_taken(refused), Status.REJECTED)
+            attempt.fail(never_fits(refused), Status.REJECTED)
             self._close_if_settled(attempt)
         for finished in output.finished:
             attempt = self._live.pop(finished.rid)
@@ -146,6 +162,20 @@ class Gateway:
     def _send(self, message: ToWorker) -> None:
         if self._link:
             self._link.send(message)
+
+
+def _request(attempt: Attempt) -> Request:
+    asked = attempt.submission
+    return Request(
+        attempt.rid,
+        len(asked.prompt),
+        asked.max_tokens,
+        asked.arrival,
+        tier=asked.tier,
+        tenant=asked.tenant,
+        priority=asked.priority,
+        deadline=asked.deadline,
+    )
 
 
 def _submit(attempt: Attempt) -> Submit:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from engine.core import Progress, Request, Slice, StepPlan
+from engine.messages import Outlook, StepTimes
 from engine.scheduling.sequence import Sequence as Waiting
 from engine.scheduling.step_time import Prediction
 from recorder.words import Role
@@ -21,14 +22,18 @@ class Predictor(Protocol):
         """What the execution of `plan` will take."""
         ...
 
+    def told(self) -> StepTimes | None:
+        """What it has learnt, for who predicts elsewhere; None where that is too little, or known there."""
+        ...
+
 
 class Forecast:
     """Times in ns. The true length of an output is not known: all counts on `max_tokens`, the longest it can be."""
 
-    def __init__(self, predictor: Predictor, step_tokens: int) -> None:
+    def __init__(self, predictor: Predictor, step_tokens: int, host_ns: int = 0) -> None:
         self._predictor = predictor
         self._step_tokens = step_tokens
-        self.host_ns = 0
+        self.host_ns = host_ns
         """What a pass takes beside its execution, learnt from pass to pass."""
         self._began: int | None = None
         self._exec_ns: int | None = None
@@ -39,6 +44,10 @@ class Forecast:
     def token_ns(self) -> float:
         """Time a computed token has taken of late; 0 before any was."""
         return self._recent_ns / self._recent_tokens if self._recent_tokens else 0.0
+
+    def outlook(self, begun_tokens: int) -> Outlook:
+        """For who decides elsewhere."""
+        return Outlook(begun_tokens, self.token_ns, self.host_ns, self._predictor.told())
 
     def begin(self, now: int) -> None:
         """A pass begins at `now`: where the one before executed something, the rest of it was the host's."""
@@ -76,19 +85,11 @@ class Forecast:
         """One request by itself, from its first pass to the last token that it may have."""
         return self.batch_ns([Waiting(request, Progress(request.rid, request.attempt, queued=0))])
 
-    def mixed_ns(self, passes: int, decodes: int, prompts: tuple[int, int], context: int) -> int | None:
-        """So many passes of `decodes` decodes with `context` tokens each, and before them those that compute prompts.
-
-        `prompts`: their tokens together, and how many of them at least come one after the other.
-        """
-        tokens, in_turn = prompts
-        chunk = min(tokens, max(self._step_tokens - decodes + 1, 1))
-        beside = [Slice(rid, Role.DECODE, 1, context, ()) for rid in range(1, decodes + 1)]
-        decoding = self.pass_ns(beside)
-        mixed = self.pass_ns([*beside[1:], Slice(0, Role.PREFILL, chunk, 0, ())])
-        if decoding is None or mixed is None:
-            return None
-        return max(-(-tokens // chunk), in_turn) * mixed + passes * decoding
+    def mixed_ns(self, decodes: int, tokens: int, context: int) -> int | None:
+        """A pass of `decodes` requests that decode with `context` tokens each; of which, where there are any, `tokens`
+        of a prompt take the place of one."""
+        slices = [Slice(rid, Role.DECODE, 1, context, ()) for rid in range(1, decodes + 1)]
+        return self.pass_ns([*slices[1:], Slice(0, Role.PREFILL, tokens, 0, ())] if tokens else slices)
 
     def _prefills(self, batch: Sequence[Waiting]) -> Iterator[list[Slice]]:
         """The passes that compute the prompts of a batch, each as full as it may be."""

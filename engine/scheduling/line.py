@@ -1,6 +1,7 @@
 """Who waits: preempted requests first, then those let in as a batch, then new ones by the order that is configured."""
 
 from collections import deque
+from collections.abc import Iterable
 from itertools import islice
 
 from engine.core import Head
@@ -77,9 +78,10 @@ class WaitingLine:
         self.leave(sequence)
         return sequence
 
-    def members(self) -> list[Sequence]:
-        """All that wait, in the order of their starts."""
-        return [*self._preempted, *self._batch, *self._new.in_order()]
+    @property
+    def preempted(self) -> Iterable[Sequence]:
+        """Those that have begun before, in the order in which they resume."""
+        return self._preempted
 
     def served(self, sequence: Sequence, output_tokens: int) -> None:
         """One that has started was given output tokens: orders may count them."""

@@ -25,11 +25,11 @@ from engine.core import (
     StepPlan,
     StepResult,
 )
+from engine.messages import Outlook
 from engine.scheduling.admission import refusal
 from engine.scheduling.blocks import BlockPool
 from engine.scheduling.forecast import Forecast, Predictor
 from engine.scheduling.line import WaitingLine
-from engine.scheduling.load import Gate
 from engine.scheduling.order import make_order
 from engine.scheduling.prefix import PrefixPool
 from engine.scheduling.rules import start_rule
@@ -87,7 +87,6 @@ class PagedScheduler:
         self._line = line
         self._running: list[Sequence] = []
         self._step = -1
-        self._gate = Gate(config.scheduler, forecast)
         self._guarded = config.scheduler.guards_queue
 
     # -- between passes ------------------------------------------------------------------------------------------
@@ -98,10 +97,6 @@ class PagedScheduler:
             raise ValueError(f"request {request.rid} is already here")
         if reason := refusal(request, self._config, self._pool, self._max_model_len):
             return Admission(False, reason)
-        if self._guarded:
-            admission = self._gate.judge(request, now, self._running, self._line.members())
-            if not admission.accepted:
-                return admission
         progress = Progress(request.rid, request.attempt, queued=now)
         sequence = Sequence(request, progress, self._pool.chain(request.prompt_ids))
         sequence.phases.enter(Phase.QUEUE, now)
@@ -137,6 +132,13 @@ class PagedScheduler:
         """How full the worker is now."""
         waiting, running = len(self._line), len(self._running)
         return Occupancy(waiting, self._line.tokens, running, self._pool.free, self._pool.total)
+
+    def outlook(self) -> Outlook | None:
+        """What helps to tell when who will be done; None where nobody is refused for that."""
+        if not self._guarded:
+            return None
+        begun = [sequence.remaining for sequence in (*self._running, *self._line.preempted)]
+        return self._forecast.outlook(sum(tokens for tokens in begun if tokens > 1))
 
     # -- a pass: plan ----------------------------------------------------------------------------------------------
 
@@ -365,8 +367,6 @@ class PagedScheduler:
         return self._free_blocks(sequence)
 
     def _end(self, sequence: Sequence, reason: str, t: int) -> End:
-        if self._guarded:
-            self._gate.settle(sequence)
         sequence.phases.close(t, self._step)
         return End(reason, sequence.progress, tuple(sequence.phases.closed))
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core import StepPlan
+from engine.messages import StepTimes
 from recorder.words import Role
 
 _FORGETTING = 0.995
@@ -52,6 +53,26 @@ class StepTimeModel:
             self._decode.observe(features[:3], exec_ns)
 
 
+    def told(self) -> StepTimes | None:
+        """What it has learnt, for who predicts elsewhere; None while that is too little."""
+        return self._whole.told()
+
+
+class ToldTimes:
+    """Predicts as the model did that told these times."""
+
+    def __init__(self, times: StepTimes) -> None:
+        self._whole = _Fit.of(times)
+
+    def predict(self, plan: StepPlan) -> Prediction:
+        """What the execution of `plan` will take; not what its decodes alone would."""
+        return Prediction(self._whole.predict(_features(plan)), None)
+
+    def told(self) -> StepTimes | None:
+        """What it was told."""
+        return self._whole.told()
+
+
 def _features(plan: StepPlan) -> Vector:
     """Shape (5,): 1, decodes, their cached tokens, prefill tokens, prefill tokens times their mean context.
 
@@ -80,6 +101,20 @@ class _Fit:
         self._moment: Vector = np.zeros(size)
         self._inertia = np.eye(size) * _INERTIA
         self._seen = 0
+
+    @classmethod
+    def of(cls, times: StepTimes) -> "_Fit":
+        """As `told` told it."""
+        size = len(times.coefficients)
+        fit = cls(size)
+        fit._beta, fit._gram = np.array(times.coefficients), np.array(times.seen).reshape(size, size)
+        fit._seen = _ENOUGH * size
+        return fit
+
+    def told(self) -> StepTimes | None:
+        if self._seen < _ENOUGH * len(self._beta):
+            return None
+        return StepTimes(self._beta.tolist(), self._gram.ravel().tolist())
 
     def predict(self, features: Vector) -> int | None:
         """In ns; None before enough was seen, for a step unlike any seen, or where the line runs below zero."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from engine.config import CostConfig
 from engine.core import Admission, Commit, Occupancy, Request, Scheduler, StepPlan, StepResult
+from engine.messages import Outlook
 
 PS_PER_NS = 1000
 """Costs are whole picoseconds, so that a coefficient below a nanosecond keeps its digits and sums stay exact."""
@@ -95,3 +96,7 @@ class HostTime:
     def occupancy(self) -> Occupancy:
         """As wrapped."""
         return self._scheduler.occupancy()
+
+    def outlook(self) -> Outlook | None:
+        """As wrapped."""
+        return self._scheduler.outlook()

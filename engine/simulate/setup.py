@@ -27,17 +27,16 @@ class Setup:
     def of(cls, config: Config, longest: int, workers: int = 1) -> "Setup":
         """As the configuration has it, for requests of at most `longest` tokens of prompt and output.
 
-        Without `max_model_len` nothing that the workload holds is too long; without `num_blocks`, memory never ends.
-        Raises ConfigError for `memory_mb`.
+        Without `max_model_len` nothing that the workload holds is too long; without `num_blocks` or `memory_mb`, memory
+        never ends. Raises ConfigError for limits in MiB where `token_bytes` is not given.
         """
-        if config.kv.memory_mb:
-            raise ConfigError("[kv] memory_mb says nothing without a model: give num_blocks instead")
         max_model_len = config.engine.max_model_len or longest
         blocks_each = -(-max_model_len // config.kv.block_size)
+        blocks = config.kv.num_blocks or _blocks_in_memory(config)
         return cls(
             config=config,
             cost=LinearCost.of(config.cost),
-            num_blocks=config.kv.num_blocks or _roomy(blocks_each, config.scheduler.max_num_seqs, config),
+            num_blocks=blocks or _roomy(blocks_each, config.scheduler.max_num_seqs, config),
             max_model_len=max_model_len,
             delays=Delays.of(config.cost),
             workers=workers,
@@ -46,6 +45,21 @@ class Setup:
     def scheduler(self, predictor: Predictor) -> PagedScheduler:
         """A fresh scheduler for one worker."""
         return make_scheduler(self.config, self.num_blocks, self.max_model_len, predictor)
+
+
+def _blocks_in_memory(config: Config) -> int:
+    """Blocks that `memory_mb` holds; 0 where it is not set."""
+    kv, limits = config.kv, {"kv": config.kv.memory_mb, "scheduler": config.scheduler.max_queue_memory_mb}
+    names = {"kv": "memory_mb", "scheduler": "max_queue_memory_mb"}
+    for section, limit in limits.items():
+        if limit and not kv.token_bytes:
+            raise ConfigError(
+                f"[{section}] {names[section]} = {limit} says nothing without a model: give [kv] token_bytes, which"
+                " tailtrace capacity tells of a model"
+            )
+    if kv.memory_mb and (blocks := kv.memory_mb * 2**20 // (kv.block_size * kv.token_bytes)) < 1:
+        raise ConfigError(f"[kv] memory_mb = {kv.memory_mb} holds no block of {kv.block_size} tokens of {kv.token_bytes} bytes; raise it")
+    return blocks if kv.memory_mb else 0
 
 
 def _roomy(blocks_each: int, sequences: int, config: Config) -> int:

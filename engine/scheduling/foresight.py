@@ -1,0 +1,132 @@
+"""When those that wait at a worker will start, and one more would be finished: an estimate from the front end's view.
+
+All answers are taken to be as long as they may be, nobody to overtake, and memory to suffice.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from engine.config import SchedulerConfig
+from engine.core import Request
+from engine.scheduling.forecast import Forecast
+from engine.scheduling.view import Sent, WorkerView
+
+Place = tuple[int, int]
+"""What has to pass before somebody can start: passes that give a token to each, and passes that compute prompts."""
+
+
+class Foresight:
+    """Asked at `now` about one worker. Instants in ns; None where what they rest on is not known."""
+
+    def __init__(self, config: SchedulerConfig, view: WorkerView, now: int) -> None:
+        self._config = config
+        self._view = view
+        self._now = now
+        predictor, step = view.predictor(), config.max_num_batched_tokens
+        self._forecast = Forecast(predictor, step, view.outlook.host_ns if view.outlook else 0) if predictor else None
+        self._slots = {"continuous": config.max_num_seqs, "immediate": 1}.get(config.policy, config.batch_size)
+        self._per_pass = min(step, config.long_prefill_token_threshold or step)
+        """Most tokens of one prompt that a pass computes."""
+
+    def alone(self, request: Request) -> int | None:
+        """When it would be finished, if nobody else were here."""
+        takes = self._forecast.alone_ns(request) if self._forecast else None
+        return None if takes is None else self._now + takes + 2 * self._view.way_ns
+
+    def finish(self, request: Request) -> int | None:
+        """When it would have its last token here, behind all that are here."""
+        waiting = list(self._view.waiting.values())
+        passes, prompts = self._place(len(waiting))
+        place = passes + request.max_tokens - 1, prompts + self._turns(request)
+        ends = self._after(place, self._tokens(waiting) + request.prompt_tokens, request.prompt_tokens)
+        return None if ends is None else ends + self._held(request, waiting) + 2 * self._view.way_ns
+
+    def start(self, place: int) -> int | None:
+        """When the one that waits in that place, from 0, can start."""
+        waiting = list(self._view.waiting.values())
+        return self._after(self._place(place), self._tokens(waiting[:place]), waiting[place].request.prompt_tokens)
+
+    def computed(self, tokens: int) -> int | None:
+        """When so many of the prompt tokens that wait, or belong to who has begun, will be computed."""
+        place, done, context = (0, 0), self._view.begun_tokens, 0
+        for sent, (passes, prompts) in zip(self._view.waiting.values(), self._places(), strict=False):
+            if done >= tokens:
+                break
+            place, context = (passes, prompts + self._turns(sent.request)), sent.request.prompt_tokens
+            done += context
+        return self._after(place, min(tokens, done), context)
+
+    def _tokens(self, waiting: Sequence[Sent]) -> int:
+        """Prompt tokens of these, and of those that have begun."""
+        return self._view.begun_tokens + sum(sent.request.prompt_tokens for sent in waiting)
+
+    # -- places ----------------------------------------------------------------------------------------------------
+
+    def _place(self, place: int) -> Place:
+        return next(islice(self._places(), place, None))
+
+    def _places(self) -> Iterator[Place]:
+        """What passes before each start: those that wait, in order, then whoever comes next."""
+        running = [self._left(sent) for sent in self._view.running.values()]
+        return (self._one_by_one if self._config.policy == "continuous" else self._by_batches)(running)
+
+    def _left(self, sent: Sent) -> Place:
+        """What one that has begun still takes."""
+        left = sent.request.max_tokens - sent.given
+        if sent.given:
+            return left, 0
+        return left - 1, min(self._turns(sent.request), -(-self._view.begun_tokens // self._per_pass))
+
+    def _one_by_one(self, running: list[Place]) -> Iterator[Place]:
+        """Each starts where somebody ends first."""
+        slots = running + [(0, 0)] * (self._slots - len(running))
+        heapq.heapify(slots)
+        for sent in self._view.waiting.values():
+            passes, prompts = slots[0]
+            yield passes, prompts
+            heapq.heapreplace(slots, (passes + sent.request.max_tokens - 1, prompts + self._turns(sent.request)))
+        yield slots[0]
+
+    def _by_batches(self, running: list[Place]) -> Iterator[Place]:
+        """A batch frees all of its places together."""
+        passes = max((left for left, _ in running), default=0)
+        prompts = max((left for _, left in running), default=0)
+        waiting = iter(self._view.waiting.values())
+        while batch := list(islice(waiting, self._slots)):
+            yield from [(passes, prompts)] * len(batch)
+            if len(batch) == self._slots:
+                passes += max(sent.request.max_tokens for sent in batch) - 1
+                prompts += max(self._turns(sent.request) for sent in batch)
+        yield passes, prompts
+
+    def _turns(self, request: Request) -> int:
+        """Passes that its prompt takes at least."""
+        return -(-request.prompt_tokens // self._per_pass)
+
+    def _held(self, request: Request, waiting: Sequence[Sent]) -> int:
+        """How long a static batch is held for more; a dynamic one leaves for the deadlines of those in it."""
+        beside = waiting[len(waiting) // self._slots * self._slots :]
+        if self._config.policy != "static" or len(beside) + 1 >= self._slots:
+            return 0
+        oldest = min(one.arrival for one in (request, *(sent.request for sent in beside)))
+        starts = self._after(self._place(len(waiting)), self._tokens(waiting), request.prompt_tokens)
+        return 0 if starts is None else max(oldest + self._config.max_queue_delay_ns - starts, 0)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def _after(self, place: Place, tokens: int, context: int) -> int | None:
+        """When a place has passed, if the passes that compute prompts have `tokens` of them to compute together."""
+        if self._forecast is None:
+            return None
+        passes, prompts = place
+        beside = min(len(self._view.running) + len(self._view.waiting) + 1, self._slots)
+        chunk = min(tokens, max(self._config.max_num_batched_tokens - beside + 1, 1))
+        mixing = max(-(-tokens // chunk), prompts) if chunk else 0
+        mixed = self._forecast.mixed_ns(beside, chunk, context) if mixing else 0
+        decoding = self._forecast.mixed_ns(beside, 0, context) if passes or not mixing else 0
+        if mixed is None or decoding is None:
+            return None
+        in_flight = mixed if mixing else decoding
+        begun = max(self._view.since, self._now - in_flight) if self._view.running else self._now
+        return begun + mixing * mixed + passes * decoding
