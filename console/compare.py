@@ -1,6 +1,6 @@
-"""Two runs against each other: both reports, what changed, and the same requests paired. All differences are b - a."""
+"""Runs against the first of them: the reports, what changed, and the same requests paired. Differences are b - a."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypedDict
 
@@ -36,7 +36,7 @@ class Difference(TypedDict):
 
 
 class Comparison(TypedDict):
-    """What `tailtrace compare --json` prints. `paired` is null when the runs have no request id in common."""
+    """What `tailtrace compare A B --json` prints. `paired` is null when the runs have no request id in common."""
 
     a: Report
     b: Report
@@ -47,14 +47,22 @@ class Comparison(TypedDict):
 
 def compare(a: Session, b: Session, only: Filter = EVERYTHING) -> Comparison:
     """Compare two runs under a filter. Pairs are requests of one `request_id` that both runs answered (SPEC D7, F6)."""
-    report_a, report_b = report(a, only), report(b, only)
-    return Comparison(
-        a=report_a,
-        b=report_b,
-        delta={key: delta(report_a.get(key), report_b.get(key)) for key in _COMPARED},
-        paired=_paired(a, b, only),
-        differs=list(differences(report_a["setup"], report_b["setup"])),
-    )
+    return compare_all([a, b], only)[0]
+
+
+def compare_all(runs: Sequence[Session], only: Filter = EVERYTHING, slo_ns: int | None = None) -> list[Comparison]:
+    """Each of the other runs against the first."""
+    reports = [report(run, only, slo_ns=slo_ns) for run in runs]
+    return [
+        Comparison(
+            a=reports[0],
+            b=other,
+            delta={key: delta(reports[0].get(key), other.get(key)) for key in _COMPARED},
+            paired=_paired(runs[0], run, only),
+            differs=list(differences(reports[0]["setup"], other["setup"])),
+        )
+        for run, other in zip(runs[1:], reports[1:], strict=True)
+    ]
 
 
 def delta(a: Any, b: Any) -> Any:  # noqa: ANN401  # follows the shape of the reports

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from console.decimals import exact
+from console.figures import Figures
+from console.guards import NAMES, parse_guards
 from console.jsonout import write_json
 from console.slo import LIMITED, Slo, read_slo, slo_of
 from console.sweep.answer import Question, Sweep, answer, document
-from console.sweep.guards import NAMES, parse_guards
-from console.sweep.level import Figures, Task, faster
+from console.sweep.level import Task, faster
 from console.sweep.plan import LOAD, MOST_WORKERS, Plan, SweepError, make_plan
 from console.sweep.running import default_jobs, run_all
 from console.text.paint import colour_of, is_dark, show, terminal_width

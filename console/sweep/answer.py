@@ -5,17 +5,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+from console.figures import NS_A_MS, NS_A_S, Figures, ratio, values_of
+from console.guards import Guard, Values
 from console.measures import REPORTED, WINDOW_FORMULA
 from console.slo import Slo
 from console.sweep import reference
-from console.sweep.guards import LATENCIES, PERCENTILES, Guard, Values
 from console.sweep.knee import KNEE_FORMULA, SATURATION_FORMULA, Knee, Point, find_knee, saturated
-from console.sweep.level import Figures
 from console.sweep.plan import LOAD, Level, Plan
 
-_NS_A_S: Final = 10**9
-_NS_A_MS: Final = 10**6
-_S_AN_HOUR: Final = 3600
 _CENSORED: Final = ("open", "expired", "cancelled", "failed")
 
 
@@ -45,7 +42,11 @@ class Sweep:
     def failures(self) -> list[tuple[Level, Guard]]:
         """Where a guard rail did not hold."""
         pairs = zip(self.question.plan.levels, self.values, strict=True)
-        return [(level, guard) for level, values in pairs for guard in self.question.guards if not guard.holds(values)]
+        return [(level, guard) for level, values in pairs for guard in self.broken(values)]
+
+    def broken(self, values: Values) -> list[Guard]:
+        """The guard rails that a level breaks; relative ones look at the first level."""
+        return [guard for guard in self.question.guards if not guard.holds(values, self.values[0])]
 
     @property
     def knee_level(self) -> Level | None:
@@ -70,7 +71,9 @@ class Sweep:
 def answer(question: Question, figures: Sequence[Figures]) -> Sweep:
     """Judge the figures, one for each level of the plan."""
     plan = question.plan
-    values = [values_of(found, level, question.hourly) for found, level in zip(figures, plan.levels, strict=True)]
+    values = [
+        values_of(found, level.workers, question.hourly) for found, level in zip(figures, plan.levels, strict=True)
+    ]
     points = [
         Point(level.load, some["throughput"] or Fraction(0), not question.slo or _meets(question.slo, found))
         for level, some, found in zip(plan.levels, values, figures, strict=True)
@@ -78,24 +81,6 @@ def answer(question: Question, figures: Sequence[Figures]) -> Sweep:
     is_load = plan.variable == LOAD
     full = saturated(points) if is_load else [False] * len(points)
     return Sweep(question, figures, values, find_knee(points) if is_load else None, full)
-
-
-def values_of(found: Figures, level: Level, hourly: Fraction | None) -> dict[str, Fraction | None]:
-    """Every measure that a guard rail can watch (`guards.NAMES`)."""
-    counts, total = found.counts, found.total
-    ok, inside = counts["ok"], counts["inside"]
-    device_s = Fraction(found.window_ns, _NS_A_S) * level.workers
-    spent = device_s if hourly is None else device_s * hourly / _S_AN_HOUR
-    return {
-        **{f"{rank}_{name}_ms": _ms(found, name, rank) for name in LATENCIES for rank in PERCENTILES},
-        "throughput": _ratio(ok * _NS_A_S, found.window_ns),
-        "goodput": _ratio(inside * _NS_A_S, found.window_ns),
-        "inside_share": _ratio(inside, total),
-        "rejected_share": _ratio(found.states.get("rejected", 0), total),
-        "unanswered_share": _ratio(total - ok, total),
-        "cost_per_success": spent / inside if inside else None,
-        "preemptions": Fraction(counts["preemptions"]),
-    }
 
 
 def document(sweep: Sweep, runs: Sequence[str | None]) -> dict[str, Any]:
@@ -135,12 +120,12 @@ def formulas(priced: bool) -> dict[str, str]:
 
 def offered(found: Figures) -> Fraction | None:
     """Requests that came per second."""
-    return _ratio((found.total - 1) * _NS_A_S, found.counts["arrivals_ns"] or 0)
+    return ratio((found.total - 1) * NS_A_S, found.counts["arrivals_ns"] or 0)
 
 
 def mean_e2e_ms(found: Figures) -> Fraction | None:
     """Mean time of the answered requests, which is what the reference line is of."""
-    return _ratio(found.counts["e2e_ns"], found.counts["ok"] * _NS_A_MS)
+    return ratio(found.counts["e2e_ns"], found.counts["ok"] * NS_A_MS)
 
 
 def censored(found: Figures) -> int:
@@ -161,10 +146,10 @@ def _level(sweep: Sweep, place: int, run: str | None) -> dict[str, Any]:
         "offered": plain(offered(found)),
         **{name: plain(value) for name, value in values.items()},
         "mean_e2e_ms": plain(mean_e2e_ms(found)),
-        "mm1_ms": None if mm1 is None else float(mm1 / _NS_A_MS),
+        "mm1_ms": None if mm1 is None else float(mm1 / NS_A_MS),
         "meets_slo": sweep.meets_slo(place),
         "saturated": sweep.saturated[place] if of_load else None,
-        "guards_failed": [guard.text for guard in sweep.question.guards if not guard.holds(values)],
+        "guards_failed": [guard.text for guard in sweep.broken(values)],
         "run": run,
     }
 
@@ -176,13 +161,3 @@ def plain(value: Fraction | None) -> float | None:
 
 def _meets(slo: Slo, found: Figures) -> bool:
     return slo.met(found.counts["inside"], found.total)
-
-
-def _ms(found: Figures, name: str, rank: str) -> Fraction | None:
-    """A percentile as the report has it, in ms."""
-    row = found.percentiles.get(name)
-    return None if row is None else Fraction(row[rank]) / _NS_A_MS
-
-
-def _ratio(over: int, under: int) -> Fraction | None:
-    return Fraction(over, under) if under else None

@@ -2,16 +2,17 @@
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from console.session import Session, rows
+from console.figures import Figures, measure
+from console.session import Session
 from console.slo import Slo
 from console.sweep.plan import Level, SweepError
 from engine.simulate.run import prepare, record_workload
@@ -33,23 +34,6 @@ class Task:
     """Where the run is kept, with all its tables; None: it vanishes."""
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What one level's run says; times in ns. `percentiles` are per measure: n, p50, p95, p99, max."""
-
-    states: Mapping[str, int]
-    counts: Mapping[str, Any]
-    """The row of `slo.sql`."""
-    window_ns: int
-    percentiles: Mapping[str, Mapping[str, Any]]
-    took_s: float
-
-    @property
-    def total(self) -> int:
-        """Requests that came."""
-        return sum(self.states.values())
-
-
 def run_level(task: Task) -> Figures:
     """Simulate one level and measure it. Raises a UserError for input that can't be used."""
     begun = time.perf_counter()
@@ -59,7 +43,7 @@ def run_level(task: Task) -> Figures:
     with _place(task.out) as folder:
         record_workload(setup, workload, folder, seed=task.seed, summary=task.out is None)
         with Session(folder) as session:
-            return measure(session, task.slo, begun)
+            return replace(measure(session, task.slo), took_s=time.perf_counter() - begun)
 
 
 def faster(workload: Workload, load: Fraction) -> Workload:
@@ -72,19 +56,6 @@ def faster(workload: Workload, load: Fraction) -> Workload:
         raise SweepError(f"--load {float(load):g}: its last request would come after {_LATEST_NS // 10**9:,} s")
     about = {**workload.about, "load": float(load)}
     return replace(workload, arrival=np.array(arrivals, np.int64), about=about)
-
-
-def measure(session: Session, slo: Slo, begun: float) -> Figures:
-    """The figures of a run, by the same questions that reports ask."""
-    window = rows(session.ask("window"))[0]
-    began, ended = window["began"], window["ended"]
-    return Figures(
-        states={str(row["status"]): int(str(row["n"])) for row in rows(session.ask("states"))},
-        counts=rows(session.ask("slo", cursor=None, **slo.params))[0],
-        window_ns=0 if began is None or ended is None else int(str(ended)) - int(str(began)),
-        percentiles={str(row["measure"]): row for row in rows(session.ask("percentiles"))},
-        took_s=time.perf_counter() - begun,
-    )
 
 
 @contextmanager

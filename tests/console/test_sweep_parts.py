@@ -1,4 +1,4 @@
-"""The pure parts of a sweep: what is varied, the knee, guard rails, the reference line, and arrivals made faster."""
+"""The pure parts of a sweep: what is varied, the knee, the reference line, and arrivals made faster."""
 
 from fractions import Fraction
 
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from console.decimals import NumberError
 from console.sweep import reference
-from console.sweep.guards import NAMES, parse_guards
 from console.sweep.knee import LEAST_GAIN, Knee, Point, find_knee, saturated
 from console.sweep.level import faster
 from console.sweep.plan import SweepError, make_plan
@@ -88,40 +87,6 @@ def test_a_level_that_the_configuration_forbids_is_told_with_its_value() -> None
         make_plan(CONFIG, ["policy=psychic"], [])
     with pytest.raises(NumberError, match="not a number"):
         make_plan(CONFIG, [], ["1,fast"])
-
-
-# -- guards ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_guard_is_a_measure_a_sign_and_a_limit() -> None:
-    (guard,) = parse_guards([" p99_e2e_ms <= 0.3 "])
-    values = dict.fromkeys(NAMES, Fraction(0))
-    assert guard.holds({**values, "p99_e2e_ms": Fraction(3, 10)})
-    assert not guard.holds({**values, "p99_e2e_ms": Fraction(3, 10) + Fraction(1, 10**12)})
-    assert not guard.holds({**values, "p99_e2e_ms": None})
-
-
-@given(st.integers(-5, 5))
-def test_each_sign_means_itself(away: int) -> None:
-    value = dict.fromkeys(NAMES, Fraction(10 + away))
-    held = {sign: parse_guards([f"goodput{sign}10"])[0].holds(value) for sign in ("<", "<=", ">", ">=")}
-    assert held == {"<": away < 0, "<=": away <= 0, ">": away > 0, ">=": away >= 0}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("p99_e2e<3", "did you mean p99_e2e_ms"),
-        ("luck>3", "known are"),
-        ("p99_e2e_ms", "write a measure"),
-        ("p99_e2e_ms=3", "write a measure"),
-        ("p99_e2e_ms<fast", "not a number"),
-        ("", "write a measure"),
-    ],
-)
-def test_what_is_no_guard_is_told(text: str, said: str) -> None:
-    with pytest.raises((SweepError, NumberError), match=said):
-        parse_guards([text])
 
 
 # -- knee --------------------------------------------------------------------------------------------------------------
