@@ -45,6 +45,7 @@ COMMANDS: Final = (
     Command("compare", "print what differs between two runs", "console.commands.compare"),
     Command("budget", "hold a run against an SLO and a budget for each phase", "console.commands.budget"),
     Command("request", "print the life of one request of a run", "console.commands.request"),
+    Command("engine", "print what the workers did, and what that says", "console.commands.engine"),
     Command("query", "ask a run in SQL", "console.commands.query"),
     Command("check", "check that a run's ledger adds up", "console.commands.check"),
     Command("import", "make a run of another engine's recording", "recorder.importing.command"),

@@ -111,10 +111,11 @@ def pulse(latencies_ns: Ints, refusals: Refusals) -> Pulse:
     ordered = np.sort(latencies_ns)
     if not len(ordered):
         nothing = Finding("tail", "unknown", "no request was answered")
-        return Pulse(0, None, None, None, None, (), None, (nothing, _refusals(refusals)))
+        return Pulse(0, None, None, None, None, (), None, (nothing, _refusals(refusals, "unknown")))
     p50, p99, most = _rank(ordered, 50), _rank(ordered, 99), int(ordered[-1])
     plateau = plateau_of(ordered)
-    findings = (_ratio(p50, p99, len(ordered)), _plateau(plateau, len(ordered)), _refusals(refusals))
+    ratio = _ratio(p50, p99, len(ordered))
+    findings = (ratio, _plateau(plateau, len(ordered)), _refusals(refusals, ratio.grade))
     tail = ordered[ordered >= p50]
     counts = np.histogram(tail, _BUCKETS, (p50, max(most, p50 + 1)))[0]
     return Pulse(
@@ -193,9 +194,10 @@ def _plateau(plateau: Plateau | None, n: int) -> Finding:
     return Finding("plateau", "good", "none: the tail falls all the way")
 
 
-def _refusals(refusals: Refusals) -> Finding:
+def _refusals(refusals: Refusals, tail: Grade) -> Finding:
     if not refusals.refused:
-        return Finding("429s", "watch", "none: whoever came was made to wait, however long")
+        grade: Grade = "good" if tail == "good" else "watch"
+        return Finding("429s", grade, "none: whoever came was made to wait, however long")
     timed, refused = refusals.timed, refusals.refused
     told = f"{timed:,} of {refused:,} refusals (429, 529) told in ms when to come again"
     return Finding("429s", "good" if timed == refused else "bad" if not timed else "watch", told)

@@ -16,6 +16,7 @@ class Scope(StrEnum):
     TIMELINE = "Timeline"
     DETAIL = "Request detail"
     COMPARE = "Compare"
+    ENGINE = "Engine"
     MARKS = "Marks"
     EXPORT = "Export"
 
@@ -120,6 +121,23 @@ def _compare() -> Iterator[Key]:
     )
 
 
+def _engine() -> Iterator[Key]:
+    at = Scope.ENGINE
+    yield Key(at, "j,down", "j ↓", "scroll(1)", "Scroll down", "one line", palette=False)
+    yield Key(at, "k,up", "k ↑", "scroll(-1)", "Scroll up", "one line", palette=False)
+    yield Key(at, "pagedown,space", "pgdn", "scroll(12)", "Page down", "twelve lines", palette=False)
+    yield Key(at, "pageup", "pgup", "scroll(-12)", "Page up", "twelve lines", palette=False)
+    yield Key(at, "w", "w", "zoom(1)", "Zoom in", "half the stretch, about its middle", "zoom")
+    yield Key(at, "s", "s", "zoom(-1)", "Zoom out", "twice the stretch, about its middle")
+    yield Key(at, "a,left", "a ←", "pan(-1)", "Pan left", "a quarter of the stretch")
+    yield Key(at, "d,right", "d →", "pan(1)", "Pan right", "a quarter of the stretch")
+    yield Key(at, "0", "0", "fit", "Fit", "the whole run", "fit")
+    yield Key(at, "v", "v", "worker(1)", "Next worker", "one after the other, then all", "worker")
+    yield Key(at, "V", "V", "worker(-1)", "Previous worker", "the other way round")
+    yield Key(at, "n", "n", "victim", "Worst preemption", "who lost most to one, on the timeline", "victim")
+    yield Key(at, "enter", "enter", "moment", "This moment", "the middle of the stretch on the timeline", "timeline")
+
+
 def _marks() -> Iterator[Key]:
     at = Scope.MARKS
     yield Key(at, "enter", "enter", "jump", "Jump to the mark", "on the timeline", "jump", palette=False)
@@ -161,7 +179,7 @@ def _everywhere() -> Iterator[Key]:
     yield Key(at, "q,ctrl+q,ctrl+c", "q", "app.quit", "Quit", "leave the console", "quit")
 
 
-KEYS: Final = (*_overview(), *_timeline(), *_detail(), *_compare(), *_marks(), *_export(), *_everywhere())
+KEYS: Final = (*_overview(), *_timeline(), *_detail(), *_compare(), *_engine(), *_marks(), *_export(), *_everywhere())
 
 
 def keys_of(*scopes: Scope) -> tuple[Key, ...]:

@@ -1,0 +1,97 @@
+"""The ledger of KV blocks over a stretch: held, cached, free, and held for clients that had no use for it any more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from console.engine_view.bins import Bins
+from console.engine_view.look import Asking
+from console.timeline import Floats, Ints, Window
+
+_SHOWN: Final = 8
+NO_CACHE: Final = "there is no prefix cache: what is free holds nothing"
+CACHED: Final = (
+    "cached blocks are free to be taken and are not counted apart: at most as many as ended requests have given back"
+)
+DEAD: Final = (
+    "blocks held after the answer was given or the deadline had passed, until they came back; at most as many as came"
+    " back at the end. When a client went away unasked is not recorded, so what was held for it then is not among them"
+)
+
+
+@dataclass(frozen=True)
+class KvLedger:
+    """Blocks in each part of the stretch; `cached` is an upper bound, and NaN where the configuration is not known."""
+
+    total: int
+    held: Floats
+    free: Floats
+    cached: Floats
+    dead: Floats
+    dead_block_s: float
+    """Blocks times seconds that were held for nobody."""
+    dead_rows: list[dict[str, Any]]
+
+    def document(self) -> dict[str, Any]:
+        """The numbers of it."""
+        return {
+            "blocks": self.total,
+            "held_max": _most(self.held),
+            "free_min": None if np.isnan(self.free).all() else int(np.nanmin(self.free)),
+            "cached_at_most": _most(self.cached),
+            "dead_max": _most(self.dead),
+            "dead_block_s": self.dead_block_s,
+            "dead": self.dead_rows[:_SHOWN],
+            "dead_requests": len(self.dead_rows),
+        }
+
+
+def kv_ledger(asking: Asking, bins: Bins, scheduler: Mapping[str, Any], changes: pa.Table) -> KvLedger:
+    """Held and free as recorded with each pass; what is cached and what is held for nobody as far as can be known."""
+    free = bins.blocks - bins.held
+    rows = asking.ask("engine_dead")
+    since, until, blocks = (rows[name].to_numpy() for name in ("since", "until", "blocks"))
+    return KvLedger(
+        total=int(np.nanmax(bins.blocks)) if not np.isnan(bins.blocks).all() else 0,
+        held=bins.held,
+        free=free,
+        cached=_cached(free, changes, scheduler),
+        dead=np.where(np.isnan(bins.held), np.nan, held_between(since, until, blocks, asking.look.window, bins.count)),
+        dead_block_s=float(((until - since).astype(float) * blocks).sum()) / 1e9,
+        dead_rows=_largest_first(rows),
+    )
+
+
+def held_between(since: Ints, until: Ints, blocks: Ints, window: Window, count: int) -> Floats:
+    """The most blocks held at one instant of each of `count` parts, where each lot is held over `[since, until)`."""
+    times = np.concatenate([since, until])
+    order = np.lexsort((np.concatenate([np.ones(len(since)), np.zeros(len(until))]), times))
+    level = np.concatenate([[0], np.cumsum(np.concatenate([blocks, -blocks])[order])])
+    times = times[order]
+    edges = window.edges(count)
+    first = np.searchsorted(times, edges[:-1], "right")
+    stop = np.maximum(np.searchsorted(times, edges[1:], "left"), first) + 1
+    ends = np.column_stack([first, stop]).ravel()
+    peaks: Floats = np.maximum.reduceat(np.append(level, 0).astype(float), ends)[::2]
+    return peaks
+
+
+def _cached(free: Floats, changes: pa.Table, kv: Mapping[str, Any]) -> Floats:
+    if "enable_prefix_caching" not in kv:
+        return np.full(len(free), np.nan)
+    if not kv["enable_prefix_caching"]:
+        return np.where(np.isnan(free), np.nan, 0.0)
+    given_back = np.bincount(changes["bin"].to_numpy(), changes["freed_blocks"].to_numpy(), len(free)).cumsum()
+    return np.fmin(free, np.where(np.isnan(free), np.nan, given_back))
+
+
+def _largest_first(rows: pa.Table) -> list[dict[str, Any]]:
+    found = [{**row, "held_ns": row["until"] - row["since"]} for row in rows.to_pylist()]
+    return sorted(found, key=lambda row: -row["held_ns"] * row["blocks"])
+
+
+def _most(levels: Floats) -> int | None:
+    return None if np.isnan(levels).all() else int(np.nanmax(levels))

@@ -1,0 +1,148 @@
+"""The strips of the engine screen: what the workers did over a stretch, one under the other on one time axis."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from console.engine_view.answer import EngineView
+from console.theme import STEPS, Look, cause_look
+from console.timeline import Floats, ticks
+from console.widgets.ink import Line, crop, duration
+from console.widgets.strips import Row, Strip, braille, glyphs, highest, stacked
+from recorder.words import Reason, StepKind
+
+_GUTTER: Final = 18
+_WIDE_GUTTER: Final = 24
+_WIDE: Final = 100
+A_COLUMN: Final = 2
+"""Parts of the stretch in a column: braille has two dots beside each other."""
+_MOST_COLUMNS: Final = 1_000
+
+DEVICE: Final = Look("█", "phase.decode")
+EXECUTION: Final = Look("▓", "flight")
+HOST: Final = Look("▒", "host")
+_PREFILL: Final = STEPS[StepKind.PREFILL]
+_DECODE: Final = Look("░", STEPS[StepKind.DECODE].style)
+
+
+def gutter(width: int) -> int:
+    """Cells of the names and numbers at the left."""
+    return _WIDE_GUTTER if width >= _WIDE else min(_GUTTER, width // 2)
+
+
+def parts_for(width: int) -> int:
+    """In how many equal parts a stretch has to be asked for, to fill strips of `width` cells."""
+    return A_COLUMN * min(max(width - gutter(width), 1), _MOST_COLUMNS)
+
+
+def reason_look(reason: str) -> Look:
+    """Glyph and style of why the head of a queue was kept waiting."""
+    if reason == Reason.PREEMPTION:
+        return cause_look("PREEMPTED")
+    return cause_look(f"QUEUE/{reason}")
+
+
+def strip_lines(view: EngineView, width: int, height: int = 2) -> list[Line]:
+    """All strips, `height` rows each; what never happened has none."""
+    side = gutter(width)
+    lines = [_axis(view, width)]
+    for strip in _strips(view, height):
+        lines += strip.lines(side)
+    return [crop(line, width) for line in [*lines, *_legends(view, side)]]
+
+
+def _axis(view: EngineView, width: int) -> Line:
+    side, columns = gutter(width), view.bins.count // A_COLUMN
+    text = [" "] * columns
+    for tick in ticks(view.look.window, columns):
+        label = f"╷{tick.label}"
+        if tick.column >= 0 and tick.column + len(label) <= columns:
+            text[tick.column : tick.column + len(label)] = label
+    span = f" {duration(view.look.window.span)} "
+    return [(span.ljust(side)[:side], "muted"), ("".join(text), "muted")]
+
+
+def _strips(view: EngineView, height: int) -> Iterator[Strip]:
+    bins = view.bins
+    computing = bins.mean(bins.share(bins.busy_ns))
+    yield Strip("passes", "-" if computing is None else f"{computing:.0%} busy", [_most(bins.kinds, STEPS)])
+    yield Strip("tokens", f"max {bins.tokens_max:,}", _composition(view, height))
+    yield Strip("batch", f"max {bins.batch_max:,}", braille(bins.batch, max(bins.batch_max, 1), height, _DECODE.style))
+    most = highest(bins.waiting)
+    yield Strip("waiting", f"max {most:,.0f}", braille(bins.waiting, most, height if most else 1, "phase.queue"))
+    if view.report["reasons"]:
+        worst = next(iter(view.report["reasons"]))
+        looks = {reason: reason_look(reason) for reason in bins.reasons}
+        yield Strip("head waits", worst if len(worst) < 8 else "", [_most(bins.reasons, looks)])
+    yield Strip("time", _device_share(view), _time(view, height))
+    yield from _blocks(view, height)
+    if view.report["preemptions"]["n"]:
+        top = highest(view.preempted)
+        yield Strip("preempted", f"{view.report['preemptions']['n']:,}", braille(view.preempted, top, 1, "bad"))
+
+
+def _composition(view: EngineView, height: int) -> list[Row]:
+    bins = view.bins
+    parts = ((_halved(bins.decode_tokens), _DECODE), (_halved(bins.prefill_tokens), _PREFILL))
+    return stacked(parts, max(bins.tokens_max, 1), height + 1)
+
+
+def _time(view: EngineView, height: int) -> list[Row]:
+    bins = view.bins
+    device, execution, host = (bins.share(part) for part in (bins.device_ns, bins.exec_ns, bins.host_ns))
+    rest = np.maximum(execution - device, 0.0)
+    return stacked([(_halved(device), DEVICE), (_halved(rest), EXECUTION), (_halved(host), HOST)], 1.0, height + 1)
+
+
+def _device_share(view: EngineView) -> str:
+    spent, whole = view.report["time"]["device_ns"], view.report["time"]["recorded_ns"]
+    return f"device {spent / whole:.0%}" if spent is not None and whole else "-"
+
+
+def _blocks(view: EngineView, height: int) -> Iterator[Strip]:
+    kv = view.kv
+    held = highest(kv.held)
+    yield Strip("KV held", f"{held:,.0f}/{kv.total:,}", braille(kv.held, kv.total, height, "host"))
+    if highest(kv.cached):
+        told = f"≤{highest(kv.cached):,.0f}"
+        yield Strip("KV cached", told, braille(kv.cached, kv.total, height, "phase.prefill"))
+    if highest(kv.dead):
+        yield Strip("KV for nobody", f"≤{highest(kv.dead):,.0f}", braille(kv.dead, highest(kv.dead), 1, "bad"))
+
+
+def _most(amounts: Mapping[str, Floats], looks: Mapping[str, Look]) -> Row:
+    """The word that fills most of each column; nothing where none has any time."""
+    names = list(amounts)
+    levels = np.array([np.nan_to_num(amount).reshape(-1, A_COLUMN).sum(axis=1) for amount in amounts.values()])
+    largest = [
+        names[place] if some else None for place, some in zip(levels.argmax(axis=0), levels.any(axis=0), strict=True)
+    ]
+    return glyphs(largest, dict(looks))
+
+
+def _halved(levels: Floats) -> Floats:
+    """One number a column of those for its two halves."""
+    both = levels.reshape(-1, A_COLUMN)
+    known = ~np.isnan(both)
+    means: Floats = np.divide(
+        np.nan_to_num(both).sum(axis=1), known.sum(axis=1), out=np.full(len(both), np.nan), where=known.any(axis=1)
+    )
+    return means
+
+
+def _legends(view: EngineView, side: int) -> Iterator[Line]:
+    blank = " " * side
+    kinds = [(kind, STEPS[kind]) for kind in StepKind]
+    yield [(blank, "text"), *_legend([(kind.value, look) for kind, look in kinds])]
+    yield [
+        (blank, "text"),
+        *_legend([("prefill tokens", _PREFILL), ("decode tokens", _DECODE)]),
+        *_legend([("device", DEVICE), ("execution", EXECUTION), ("host", HOST)]),
+    ]
+    if view.report["reasons"]:
+        yield [(blank, "text"), *_legend([(reason, reason_look(reason)) for reason in view.report["reasons"]])]
+
+
+def _legend(entries: list[tuple[str, Look]]) -> Line:
+    return [piece for name, look in entries for piece in ((look.glyph, look.style), (f" {name}  ", "muted"))]
