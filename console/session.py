@@ -108,24 +108,34 @@ class Session:
         """The answer to `console/sql/<name>.sql`; `params` fill its `$name`s. A cursor lets the caller interrupt."""
         return self.query(question(name), cursor=cursor, **params)
 
-    def query(self, sql: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
+    def query(
+        self,
+        sql: str,
+        /,
+        *,
+        cursor: duckdb.DuckDBPyConnection | None = None,
+        up_to: int | None = None,
+        **params: object,
+    ) -> pa.Table:
         """The answer to one SELECT. Raises `QueryError` with DuckDB's words, or duckdb's own error when interrupted."""
         if _CAUSES.search(_COMMENT.sub("", sql)):
             self.load_causes()
         cursor = cursor or self.connect()
         try:
-            return _run(cursor, sql, params)
+            return _run(cursor, sql, params, up_to)
         except duckdb.IOException:
             if all(file.exists() for file in self._files):
                 raise
         # The recorder merged the parts that the views name and deleted them: look again, once.
         self.refresh()
-        return _run(cursor, sql, params)
+        return _run(cursor, sql, params, up_to)
 
-    def user_query(self, sql: str) -> pa.Table:
-        """The answer to SQL somebody typed: one statement that only reads, or `QueryError`."""
+    def user_query(
+        self, sql: str, *, cursor: duckdb.DuckDBPyConnection | None = None, up_to: int | None = None
+    ) -> pa.Table:
+        """The answer to SQL somebody typed: one statement that only reads, or `QueryError`; `up_to` so many rows."""
         check_reads_only(sql)
-        return self.query(sql)
+        return self.query(sql, cursor=cursor, up_to=up_to)
 
     def refresh(self) -> None:
         """Look at the run again: rows and parts that came since, and damages."""
@@ -218,9 +228,10 @@ def _database(run: Path) -> duckdb.DuckDBPyConnection:
     return db
 
 
-def _run(cursor: duckdb.DuckDBPyConnection, sql: str, params: dict[str, object]) -> pa.Table:
+def _run(cursor: duckdb.DuckDBPyConnection, sql: str, params: dict[str, object], up_to: int | None) -> pa.Table:
     try:
-        return cursor.sql(sql, params=params or None).to_arrow_table()
+        found = cursor.sql(sql, params=params or None)
+        return (found if up_to is None else found.limit(up_to)).to_arrow_table()
     except (duckdb.InterruptException, duckdb.IOException):
         raise
     except duckdb.Error as error:
