@@ -8,7 +8,8 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -18,10 +19,11 @@ import duckdb
 import pyarrow as pa
 
 from console.filter import EVERYTHING, Filter
-from console.measures import latency_view
+from console.kept import Keeper, cache_folder
+from console.views import KEPT, create_views, quoted, show_causes
 from recorder.errors import UserError
 from recorder.losses import Damage
-from recorder.schema import TABLES, Table
+from recorder.schema import TABLES
 from recorder.tables import RunTables, open_tables
 
 if TYPE_CHECKING:
@@ -30,14 +32,17 @@ if TYPE_CHECKING:
 _THREADS: Final = 2
 """An engine may be serving on the same machine; a question must not take its cores."""
 
-NARROWED: Final = ("requests", "latency", "spans")
+_MEMORY: Final = "400MB"
+"""What DuckDB may hold; beyond that it spills, and the console stays under a gigabyte."""
+
+NARROWED: Final = ("requests", "latency", "spans", "phase_times", "cause_times")
 """The views that a filter narrows. Questions about causes join requests."""
 
-_KEPT: Final = 4
-"""Filters whose answer is kept: going back to the one before is common."""
+_REMEMBERED: Final = 4
+"""Filters whose answer is remembered: going back to the one before is common."""
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
-_CAUSES: Final = re.compile(r"\bcauses\b", re.IGNORECASE)
+_CAUSES: Final = re.compile(r"\bcause(s|_times)\b", re.IGNORECASE)
 
 
 class QueryError(UserError):
@@ -48,9 +53,12 @@ class Session:
     """One run and the database that answers questions about it.
 
     Views: `requests` (no open row that a final one supersedes), `spans`, `steps`, `slices`, `deliveries`, `events`,
-    `samples`, `recorder` (columns of `recorder.schema`; coded words are VARCHAR), `latency` (`console.measures`),
-    `gaps` (where records are missing, and when: `recorder.losses.Gap`), and
-    `causes` (`recorder.attribution.attribute`), which exists once `load_causes` has run; `ask` and `query` see to that.
+    `samples`, `stalls`, `recorder` (columns of `recorder.schema`; coded words are VARCHAR), `latency`
+    (`console.measures`), `gaps` (where records are missing, and when: `recorder.losses.Gap`), `phase_times` (one row an
+    attempt, ns in each phase), `causes` (`recorder.attribution.attribute`) and `cause_times` (one row an attempt, ns of
+    each cause). The last two are empty until `load_causes` has run; `ask` and `query` see to that.
+
+    Of a large run what takes long is worked out once and kept (`console.kept`).
 
     Safe to share between threads, as every call and every `connect` works on a cursor of its own.
     Raises `RunError` where there is no run or one of a newer schema; damage inside is in `damages` instead.
@@ -59,9 +67,12 @@ class Session:
     def __init__(self, run: Path) -> None:
         self.path = run
         self._lock = threading.RLock()
+        self._attributing = threading.Lock()
         self._has_causes = False
         self._picked: dict[Filter, pa.Table] = {}
         self.tables = open_tables(run)
+        self._keeper = Keeper(run)
+        self._kept: Path | None = None
         self._db = _database(run)
         self._build_views()
 
@@ -74,6 +85,11 @@ class Session:
     def damages(self) -> list[Damage]:
         """What could not be read; all the rest is in the views."""
         return self.tables.damages
+
+    @property
+    def progress(self) -> float | None:
+        """How far the causes of a large run are worked out, 0 to 1; None while nobody works on them."""
+        return self._keeper.progress
 
     def connect(self, only: Filter = EVERYTHING) -> duckdb.DuckDBPyConnection:
         """A new cursor, for one thread; `interrupt()` on it ends its query and no other's.
@@ -101,12 +117,12 @@ class Session:
             tables, found = self.tables, self.query(only.sql(), cursor=cursor)
             with self._lock:
                 if tables is self.tables:
-                    self._picked = dict([*self._picked.items(), (only, found)][-_KEPT:])
+                    self._picked = dict([*self._picked.items(), (only, found)][-_REMEMBERED:])
         return found
 
     def ask(self, name: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
         """The answer to `console/sql/<name>.sql`; `params` fill its `$name`s. A cursor lets the caller interrupt."""
-        return self.query(question(name), cursor=cursor, **params)
+        return self.query(question(name), cursor=cursor, up_to=None, **params)
 
     def query(
         self,
@@ -146,18 +162,45 @@ class Session:
             self._build_views()
 
     def load_causes(self) -> None:
-        """Attribute the time of every request (once per look at the run) and show it as `causes`."""
-        with self._lock:
-            if self._has_causes:
-                return
-            from recorder.attribution import attribute  # reads every slice: nothing that a screen without causes pays
+        """Attribute the time of every request (once per look at the run) and show it as `causes`.
 
-            with self._db.cursor() as cursor:
-                _store(cursor, "causes", attribute(self.tables))
+        Raises `KeepError` where that of a large run can't be worked out.
+        """
+        with self._attributing:
+            while not self._has_causes:
+                tables = self.tables
+                if self._keeper.is_worth_it(tables):
+                    self._keeper.keep(tables)
+                    self._show(tables)
+                else:
+                    from recorder.attribution import attribute  # reads every slice: nothing that others pay for
+
+                    self._show(tables, attribute(tables))
+
+    def _show(self, tables: RunTables, causes: pa.Table | None = None) -> None:
+        """Show causes that were found; those of an earlier look at the run come too late."""
+        with self._lock, self._db.cursor() as cursor:
+            if tables is not self.tables:
+                return
+            if causes is None:
+                self._build_views()
+            else:
+                show_causes(cursor, causes)
             self._has_causes = True
+
+    @contextmanager
+    def making(self, file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor on which a new database `making` can be filled: that file, in a folder of this run or its cache."""
+        with self._db.cursor() as cursor:
+            cursor.execute(f"ATTACH {quoted(str(file))} AS making").fetchall()
+            try:
+                yield cursor
+            finally:
+                cursor.execute("DETACH making").fetchall()
 
     def close(self) -> None:
         """Free the database. The run is untouched."""
+        self._keeper.stop()
         self._db.close()
 
     def __enter__(self) -> Self:
@@ -171,14 +214,15 @@ class Session:
     def _build_views(self) -> None:
         """Replace all views in one transaction, so that no query sees half of an old look and half of a new one."""
         self._files = [file for name in TABLES for file in self.tables.part_files(name)]
+        kept = self._keeper.find(self.tables)
         with self._db.cursor() as cursor:
+            if kept is not None and kept != self._kept:
+                cursor.execute(f"ATTACH IF NOT EXISTS {quoted(str(kept))} AS {KEPT} (READ_ONLY)").fetchall()
+                self._kept = kept
             cursor.begin()
-            cursor.execute("DROP TABLE IF EXISTS causes").fetchall()
-            for table in TABLES.values():
-                _create_view(cursor, table, self.tables)
-            lossy = _create_gaps(cursor, self.tables)
-            cursor.execute(f"CREATE OR REPLACE VIEW latency AS {latency_view(lossy=lossy)}").fetchall()
+            create_views(cursor, self.tables, kept=kept is not None)
             cursor.commit()
+        self._has_causes = kept is not None
 
 
 def check_reads_only(sql: str) -> None:
@@ -220,7 +264,8 @@ def _database(run: Path) -> duckdb.DuckDBPyConnection:
     )
     for statement in (
         "SET enable_progress_bar = false",  # cursors inherit it; DuckDB would draw one over a report or a screen
-        f"SET allowed_directories = [{_quoted(str(run.resolve()))}]",
+        f"SET memory_limit = '{_MEMORY}'",
+        f"SET allowed_directories = [{', '.join(quoted(str(place)) for place in (run.resolve(), cache_folder()))}]",
         "SET enable_external_access = false",
         "SET lock_configuration = true",
     ):
@@ -236,92 +281,3 @@ def _run(cursor: duckdb.DuckDBPyConnection, sql: str, params: dict[str, object],
         raise
     except duckdb.Error as error:
         raise QueryError(str(error)) from error
-
-
-def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTables) -> None:
-    name = f"tail_{table.name}"
-    columns = ", ".join(f'"{column.name}"' for column in table.columns)
-    files, tail = tables.part_files(table.name), tables.tail(table.name)
-    sources = [f"SELECT {_in_parts(table, tables.info.schema_version)} FROM {_parquet(files)}"] if files else []
-    cursor.execute(f"DROP TABLE IF EXISTS {name}").fetchall()
-    if tail.num_rows or not files:  # a sealed run has no tails: its empty tables would double the time to open it
-        _store(cursor, name, tail)
-        sources.append(f"SELECT {columns} FROM {name}")
-    body = _SETTLED.get(table.name, "{rows}").format(rows=" UNION ALL ".join(sources))
-    cursor.execute(f"CREATE OR REPLACE VIEW {table.name} AS {body}").fetchall()
-
-
-def _create_gaps(cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> bool:
-    """The table `gaps`, and `lossy`, the times in which requests may have lost something; False where there is none."""
-    gaps = [
-        {"producer": gap.producer, "table_name": gap.table, "lost": gap.lost, "since": gap.since, "until": gap.until}
-        for gap in tables.gaps
-    ]
-    _store(cursor, "gaps", pa.Table.from_pylist(gaps, _GAPS))
-    windows = [{"began": began, "ended": ended} for began, ended in tables.lossy_windows()]
-    if windows:
-        _store(cursor, "lossy", pa.Table.from_pylist(windows))
-    return bool(windows)
-
-
-_GAPS: Final = pa.schema(
-    [
-        ("producer", pa.string()),
-        ("table_name", pa.string()),
-        ("lost", pa.int64()),
-        ("since", pa.int64()),
-        ("until", pa.int64()),
-    ]
-)
-
-_SETTLED: Final = {
-    # A request is written when it arrives and again when it ends; the end makes the beginning void.
-    "requests": """
-WITH written AS NOT MATERIALIZED ({rows})
-SELECT * FROM written WHERE status <> 'open'
-UNION ALL
-SELECT * FROM written AS begun WHERE status = 'open' AND NOT EXISTS (
-    SELECT 1 FROM written AS ended
-    WHERE ended.status <> 'open' AND ended.rid = begun.rid AND ended.attempt = begun.attempt
-)""",
-    # A step is written after its slices: slices beyond the last step belong to one that a killed worker never ended.
-    "slices": """
-SELECT slices.* FROM ({rows}) AS slices
-JOIN (SELECT worker, max(step) AS last FROM steps GROUP BY worker) AS ended
-ON ended.worker = slices.worker AND slices.step <= ended.last""",
-}
-"""What makes of the rows that were written the rows that hold; the same rules as `RunTables.table`."""
-
-
-def _store(cursor: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
-    """Copy an Arrow table into the database: what is registered instead would exist for one cursor only."""
-    columns = ", ".join(
-        f'"{field.name}"{"::VARCHAR" if pa.types.is_dictionary(field.type) else ""} AS "{field.name}"'
-        for field in rows.schema
-    )
-    cursor.register("arriving", rows)
-    cursor.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {columns} FROM arriving").fetchall()
-    cursor.unregister("arriving")
-
-
-def _in_parts(table: Table, version: int) -> str:
-    """The columns of a table as parts of that schema version hold them; those that came later are NULL."""
-    return ", ".join(
-        f'"{column.name}"'
-        if column.since <= version
-        else f'NULL::{_SQL_TYPES.get(column.arrow, "VARCHAR")} AS "{column.name}"'
-        for column in table.columns
-    )
-
-
-_SQL_TYPES: Final = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
-
-
-def _parquet(files: Iterable[Path]) -> str:
-    """A scan of exactly these files; folders above them that are named `a=b` are no columns."""
-    names = ", ".join(_quoted(str(file.resolve())) for file in files)
-    return f"read_parquet([{names}], hive_partitioning = false)"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -4,7 +4,6 @@ Times are in order, so the columns of a window are found by bisection, and only 
 The row of a value is looked up by its leading bits; only values that share these with an edge are compared with edges.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -35,7 +34,7 @@ def histogram(times: Ints, values: Ints, window: Window, value_edges: Ints | Flo
 
 def stretches(values: Ints, edges: Ints | Floats) -> NDArray[np.int32]:
     """Between which edges each value lies: `edges[i] <= value < edges[i + 1]`; -1 below, `len(edges) - 1` above all."""
-    at_edges = _keys(np.asarray(edges))
+    at_edges = _keys(edges)
     first = np.searchsorted(at_edges, np.arange(1 << 16), side="left") - 1
     keys = _keys(values)
     found: NDArray[np.int32] = first.astype(np.int32)[keys]
@@ -52,7 +51,7 @@ def nice_edges(low: float, high: float, rows: int) -> Floats:
     return edges
 
 
-def _keys(values: Ints | Floats | Sequence[float]) -> NDArray[np.uint16]:
+def _keys(values: Ints | Floats) -> NDArray[np.uint16]:
     """A number for each value that is smaller only where the value is; equal numbers tell nothing."""
     bits = np.asarray(values, np.float32).view(np.uint32)
     # As integers, floats with a sign bit count downwards from the middle, the others upwards from zero.

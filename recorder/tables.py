@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recorder.left_out import LeftOut, LeftOutError, left_out_path, load_left_out
+from recorder.left_out import LEDGER, LeftOut, LeftOutError, left_out_path, load_left_out
 from recorder.losses import Account, Damage, Gap, Span, dated, gaps_in_ring, gaps_of_damages, lossy_windows
 from recorder.parts import Part, Soundness, all_parts, inspect, outermost, read_part, time_range
 from recorder.records import Records, in_order, to_arrow
@@ -23,6 +24,11 @@ _FIRST: Final = ("steps", "stalls")
 _READ_ORDER: Final = (*_FIRST, *(name for name in TABLES if name not in _FIRST))
 """Tables whose rows are written after those they tell of: a step that is seen is seen whole, and so is the request
 whose prompt was tokenised."""
+_TELLING: Final = {
+    "requests": ("rid", "attempt", "status"),
+    **dict.fromkeys(LEDGER, ("worker", "step")),
+}
+"""The columns that tell which rows hold."""
 _TRIES: Final = 20
 
 
@@ -104,11 +110,16 @@ class RunTables:
         unfinished step, and what tells of passes that the flight recorder left out (`left_out`).
         """
         if table not in self._tables:
-            rows = in_order(TABLES[table], self._all_rows(TABLES[table]))
-            self._look_again_for_left_out()
-            self._tables[table] = self._settled(table, rows)
+            self._tables[table] = self.some(table, *TABLES[table].arrow.names)
         rows = self._tables[table] = self.left_out.without(table, self._tables[table])
         return rows
+
+    def some(self, table: str, *names: str) -> pa.Table:
+        """The rows of `table` with these columns alone. It is not kept in memory."""
+        needed = TABLES[table].only(*names, *_TELLING.get(table, ()), TABLES[table].order)
+        rows = in_order(needed, self._all_rows(needed))
+        self._look_again_for_left_out()
+        return self.settled(table, rows).select(list(names))
 
     def _look_again_for_left_out(self) -> None:
         """Parts that were read just now may have been thinned since this run was opened."""
@@ -121,7 +132,8 @@ class RunTables:
 
     def last_steps(self) -> dict[int, int]:
         """worker -> number of its last recorded step; slices beyond it belong to a step that never ended."""
-        steps = self.table("steps").group_by("worker").aggregate([("step", "max")])
+        told = self._tables["steps"] if "steps" in self._tables else self.some("steps", "worker", "step")
+        steps = told.group_by("worker").aggregate([("step", "max")])
         last = dict(zip(steps["worker"].to_pylist(), steps["step_max"].to_pylist(), strict=True))
         ends = self.left_out.ends()
         return {worker: max(last.get(worker, 0), ends.get(worker, 0)) for worker in last.keys() | ends.keys()}
@@ -135,10 +147,16 @@ class RunTables:
                 self._snapshots = _snapshots(self.path, self._names)
         raise RunError(f"{self.path} changes faster than it can be read: try again")
 
-    def _settled(self, table: str, rows: pa.Table) -> pa.Table:
+    def settled(self, table: str, rows: pa.Table) -> pa.Table:
+        """Without the rows that do not hold, see `table`; of `requests` these have to be all rows."""
         if table == "requests":
             return without_superseded(rows)
-        return without_torn(rows, self.last_steps()) if table == "slices" else rows
+        rows = without_torn(rows, self._ended) if table == "slices" else rows
+        return self.left_out.without(table, rows)
+
+    @cached_property
+    def _ended(self) -> dict[int, int]:
+        return self.last_steps()
 
 
 def _left_out(run: Path) -> tuple[LeftOut, list[Damage]]:

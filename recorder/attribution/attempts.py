@@ -111,6 +111,13 @@ class Attempts:
         instants: dict[str, Any] = {name: clock.outside(getattr(self, name)) for name in _INSTANTS}
         return replace(self, **instants)
 
+    def first_of(self, rid: Ints) -> Ints:
+        """Position of the first attempt of each request; -1 for a stranger."""
+        if not len(self):
+            return np.full(len(rid), -1)
+        at = np.minimum(np.searchsorted(self.rid, rid), len(self) - 1)
+        return np.where(self.rid[at] == rid, at, -1)
+
     def match(self, rid: Ints, t: Ints) -> Ints:
         """For each request and instant the attempt under way then (the first, if none was yet); -1 for a stranger."""
         if not len(self):

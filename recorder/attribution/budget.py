@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from recorder.attribution.columns import Bools, Ints, sums
 from recorder.schema import NONE
-from recorder.words import Reason
+from recorder.words import Phase, Reason
 
 INGRESS: Final = "INGRESS"
 STEP_IN_FLIGHT: Final = "STEP_IN_FLIGHT"
@@ -39,16 +39,25 @@ def preempted(reason: Reason) -> str:
     return f"PREEMPTED/{reason.value}"
 
 
+def phase(name: Phase) -> str:
+    """The cause of time of which no more is known than its phase: steps were not recorded."""
+    return f"{name.value.upper()}/PHASE"
+
+
 CAUSES: Final = (
     INGRESS,
+    phase(Phase.INGRESS),
     STEP_IN_FLIGHT,
+    phase(Phase.QUEUE),
     BEHIND_FIFO,
     BEHIND_TIER,
     *(queue(reason) for reason in Reason if reason is not Reason.NONE),
     HOST_SCHED,
     PREFILL,
+    phase(Phase.PREFILL),
     STALLED_BY_PREFILL,
     DECODE,
+    phase(Phase.DECODE),
     SKIPPED,
     *(preempted(reason) for reason in Reason),
     RECOMPUTE,
@@ -57,6 +66,7 @@ CAUSES: Final = (
     HOST_LOOP,
     HOST_WARMUP,
     RETURN,
+    phase(Phase.RETURN),
     NOT_KEPT,
     UNNAMED,
 )
@@ -86,7 +96,7 @@ Charge = Callable[[Ints, Ints], None]
 
 
 class Budget:
-    """Time per attempt, entered cause by cause. Attempts are numbered by their row in `requests`."""
+    """Time per attempt, entered cause by cause. The attempts are numbered by `Attempts.row`, from 0."""
 
     def __init__(self, attempts: int) -> None:
         self._length = np.zeros(attempts, dtype=np.int64)
@@ -115,9 +125,9 @@ class Budget:
             )
         )
 
-    def table(self, rid: Ints, attempt: Ints) -> pa.Table:
-        """All entries, equal ones summed, in the order of `CAUSES` per attempt; the rest of each length is UNNAMED,
-        or NOT_KEPT where the attempt was left.
+    def table(self, rid: Ints, attempt: Ints) -> tuple[Ints, pa.Table]:
+        """All entries, equal ones summed, in the order of `CAUSES` per attempt, and whose each is; the rest of each
+        length is UNNAMED, or NOT_KEPT where the attempt was left.
 
         The rest is negative only where stamps overlap that must not, and then it shows: the sum stays exact.
         """
@@ -133,7 +143,7 @@ class Budget:
             pa.array(measured),
             _nullable(culprit, culprit == NONE),
         ]
-        return pa.Table.from_arrays(columns, schema=SCHEMA)
+        return rows, pa.Table.from_arrays(columns, schema=SCHEMA)
 
     def _close(self) -> None:
         named = np.zeros_like(self._length)

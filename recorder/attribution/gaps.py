@@ -9,7 +9,7 @@ from recorder.attribution.attempts import Attempts, Events
 from recorder.attribution.budget import SKIPPED, Budget, preempted
 from recorder.attribution.columns import Bools, Ints, equal, first_known, sums
 from recorder.attribution.passes import Passes
-from recorder.attribution.slices import Parts, Slices
+from recorder.attribution.slices import Parts
 from recorder.schema import NONE
 from recorder.words import EventKind, Reason
 
@@ -19,14 +19,8 @@ _SLICE: Final = -1
 """Stand where a preemption has its reason, and sort before all reasons."""
 
 
-def complete(passes: Passes, slices: Slices) -> Bools:
-    """Which passes have all their slices recorded. Of the others nobody can tell who was left out."""
-    at = passes.index(slices.step)
-    return np.equal(np.bincount(at[at >= 0], minlength=len(passes)), passes.slices)
-
-
 def charge_gaps(budget: Budget, passes: Passes, whole: Bools, attempts: Attempts, marks: "Marks") -> None:
-    """Charge the passes that attempts were left out of; only those of `whole`, see `complete`."""
+    """Charge the passes that attempts were left out of; only those of `whole`, see `Facts.complete`."""
     begin, until = marks.gaps(passes, attempts)
     ns = passes.measure(whole).between(begin, until)
     lost = marks.reason >= 0

@@ -61,8 +61,10 @@ def charge_return(budget: Budget, parts: Parts, attempts: Attempts, way_out: Way
     budget.charge(RETURN, rows, np.maximum(end - sent, 0) - stalled)
 
 
-def charge_steps(budget: Budget, passes: Passes, parts: Parts, attempts: Attempts, way_out: WayOut) -> None:
-    """Charge the host's and the device's time in each step."""
+def charge_steps(
+    budget: Budget, passes: Passes, parts: Parts, attempts: Attempts, way_out: WayOut, *, largest_prefill: Ints
+) -> None:
+    """Charge the host's and the device's time in each step. Of each pass, `largest_prefill` stalled the decodes."""
     recorded = parts.at >= 0
     out = first_known(way_out.sent, passes.done[parts.at])
     out = np.where(way_out.closing, out, passes.end[parts.at])[recorded]
@@ -71,12 +73,15 @@ def charge_steps(budget: Budget, passes: Passes, parts: Parts, attempts: Attempt
     lo, hi = first_known(attempts.queued, attempts.arrival)[who], attempts.end[who]
     planning = overlap(passes.sched[at], passes.exec[at], lo, hi)
     budget.charge(HOST_SCHED, attempts.row, sums(len(attempts), who, planning))
-    _charge_execution(budget, passes, parts, attempts, overlap(passes.exec[at], passes.done[at], lo, hi))
+    execution = overlap(passes.exec[at], passes.done[at], lo, hi)
+    _charge_execution(budget, passes, parts, attempts, execution, largest_prefill=largest_prefill)
     handing_out = overlap(passes.done[at], out, lo, hi)
     budget.charge(HOST_POST, attempts.row, sums(len(attempts), who, handing_out))
 
 
-def _charge_execution(budget: Budget, passes: Passes, parts: Parts, attempts: Attempts, ns: Ints) -> None:
+def _charge_execution(
+    budget: Budget, passes: Passes, parts: Parts, attempts: Attempts, ns: Ints, *, largest_prefill: Ints
+) -> None:
     """Charge by role. Of a decode in a mixed step, what exceeds the predicted time without prefills was a stall."""
     who, at, decode = parts.who, parts.at, parts.slices.is_role(Role.DECODE)
     alone = passes.decode_only[at]
@@ -85,5 +90,4 @@ def _charge_execution(budget: Budget, passes: Passes, parts: Parts, attempts: At
     for cause, role in ((PREFILL, Role.PREFILL), (RECOMPUTE, Role.RECOMPUTE), (DECODE, Role.DECODE)):
         chosen = parts.slices.is_role(role)
         budget.charge(cause, attempts.row, sums(len(attempts), who[chosen], (ns - stalled)[chosen]))
-    culprit = parts.largest(len(passes), parts.slices.tokens, ~decode)[at]
-    budget.charge(STALLED_BY_PREFILL, attempts.row[who], stalled, culprit=culprit)
+    budget.charge(STALLED_BY_PREFILL, attempts.row[who], stalled, culprit=largest_prefill[at])

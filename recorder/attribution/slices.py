@@ -1,13 +1,14 @@
 """Slices and deliveries as arrays, and the slices of one worker put to its attempts."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from recorder.attribution.attempts import Attempts
-from recorder.attribution.columns import Bools, Ints, codes, earliest, equal, first_known, ints
+from recorder.attribution.columns import Bools, Ints, codes, equal, first_known, ints
 from recorder.attribution.passes import Passes
 from recorder.schema import NONE
 from recorder.words import Role
@@ -40,6 +41,45 @@ class Slices:
     def is_role(self, role: Role) -> Bools:
         """Which did this."""
         return equal(self.role, _ROLES.index(role))
+
+    @classmethod
+    def none(cls) -> "Slices":
+        """No slice."""
+        return cls(**{field.name: np.empty(0, np.int64) for field in fields(cls)})
+
+    @classmethod
+    def joined(cls, *several: "Slices") -> "Slices":
+        """One after another."""
+        columns = {field.name: [getattr(each, field.name) for each in several] for field in fields(cls)}
+        return cls(**{name: np.concatenate(parts) for name, parts in columns.items()})
+
+
+class Source(Protocol):
+    """Where slices come from: they are most of a run, and need not be in memory all at once."""
+
+    def chunks(self, worker: int | None = None) -> Iterator[Slices]:
+        """All of one worker, or of all of them, once, in chunks; rows of equal steps in the order of writing."""
+        ...
+
+    def between(self, worker: int, first: int, stop: int) -> Slices:
+        """Those of a worker's steps [first, stop), sorted by step; rows of equal steps in the order of writing."""
+        ...
+
+
+class Whole(Source):
+    """Slices that are in memory anyway, sorted by step."""
+
+    def __init__(self, slices: Slices) -> None:
+        self._slices = slices
+
+    def chunks(self, worker: int | None = None) -> Iterator[Slices]:
+        """One."""
+        yield self._slices if worker is None else self._slices.take(self._slices.worker == worker)
+
+    def between(self, worker: int, first: int, stop: int) -> Slices:
+        """By looking at each."""
+        step = self._slices.step
+        return self._slices.take((self._slices.worker == worker) & (step >= first) & (step < stop))
 
 
 @dataclass(frozen=True)
@@ -95,15 +135,6 @@ class Parts:
         """Only the chosen ones."""
         who, at = self.who[chosen], self.at[chosen]
         return Parts(self.slices.take(chosen), who, at, self.first[chosen], self.last[chosen])
-
-    def largest(self, passes: int, weight: Ints, chosen: Bools) -> Ints:
-        """For each pass the request of the heaviest chosen slice, the lowest rid where even; NONE where none is."""
-        where = np.flatnonzero(chosen & (self.at >= 0))
-        rid, at, weight = self.slices.rid[where], self.at[where], weight[where]
-        most = np.full(passes, NONE)
-        np.maximum.at(most, at, weight)
-        heaviest = weight == most[at]
-        return earliest(passes, at[heaviest], rid[heaviest])
 
     def starts(self, passes: Passes, attempts: Attempts) -> Ints:
         """When the execution of each attempt's first step began: its stamp, else that of its first slice."""

@@ -19,8 +19,8 @@ import numpy as np
 from recorder.attribution.attempts import Attempts
 from recorder.attribution.budget import BEHIND_FIFO, BEHIND_TIER, Budget, queue
 from recorder.attribution.columns import Bools, Ints, equal, known, overlap, ranges, sums
+from recorder.attribution.facts import Facts
 from recorder.attribution.passes import Measure, Passes
-from recorder.attribution.slices import Parts
 from recorder.schema import NONE
 from recorder.words import Reason
 
@@ -70,37 +70,43 @@ class _Blocked:
         return self._measure.between(lo, np.minimum(self.end[where], waits.hi[who]))
 
 
-def charge_waiting(budget: Budget, passes: Passes, parts: Parts, attempts: Attempts, until: Ints) -> None:
-    """Charge [queued, `until`) of each attempt of one worker."""
-    waited = np.flatnonzero(known(attempts.queued) & (until > attempts.queued))
-    waits = _Waits(attempts.take(waited), attempts.queued[waited], until[waited])
-    for reason, blocked in _by_root(passes, parts, attempts):
-        if reason in _SHARED:
-            _charge_shared(budget, reason, blocked, waits)
-        else:
-            _charge_behind(budget, reason, blocked, waits)
+class Queue:
+    """What held the queue of one worker up, and who, whoever waited in it."""
+
+    def __init__(self, passes: Passes, facts: Facts, attempts: Attempts) -> None:
+        """`passes` on the worker's clock, and all its attempts."""
+        self._roots = list(_by_root(passes, facts, attempts))
+
+    def charge(self, budget: Budget, attempts: Attempts, until: Ints) -> None:
+        """Charge [queued, `until`) of some of the attempts; all of a request or none."""
+        waited = np.flatnonzero(known(attempts.queued) & (until > attempts.queued))
+        waits = _Waits(attempts.take(waited), attempts.queued[waited], until[waited])
+        for reason, blocked in self._roots:
+            if reason in _SHARED:
+                _charge_shared(budget, reason, blocked, waits)
+            else:
+                _charge_behind(budget, reason, blocked, waits)
 
 
-def _by_root(passes: Passes, parts: Parts, attempts: Attempts) -> Iterator[tuple[Reason, _Blocked]]:
+def _by_root(passes: Passes, facts: Facts, attempts: Attempts) -> Iterator[tuple[Reason, _Blocked]]:
     """The passes that held a queue up, apart by reason and tier of the head (-1: it has none, or is unknown)."""
     who = attempts.match(passes.head_rid, passes.end)
     tiers = np.where(who >= 0, attempts.tier[who], -1) if len(attempts) else who
     stuck = known(passes.head_rid) & (passes.head_reason != _REASONS.index(Reason.NONE))
     for code in np.unique(passes.head_reason[stuck]):
         alike = stuck & (passes.head_reason == code)
-        culprits = _culprits(_REASONS[code], alike, parts)
+        culprits = _culprits(_REASONS[code], facts)
         for tier in np.unique(tiers[alike]):
             chosen = alike & (tiers == tier)
             shared = _REASONS[code] in _SHARED
             yield _REASONS[code], _Blocked(passes.where(chosen), int(tier), culprits[chosen], shared=shared)
 
 
-def _culprits(reason: Reason, stuck: Bools, parts: Parts) -> Ints:
-    """For each pass stuck for `reason` who kept the head out; NONE where that is nobody more than anybody else."""
-    if reason is not Reason.TOKEN_BUDGET and reason not in _HELD_BY_RUNNING:
-        return np.full(len(stuck), NONE)
-    held = parts.slices.before if reason in _HELD_BY_RUNNING else 0
-    return parts.largest(len(stuck), parts.slices.tokens + held, stuck[parts.at])
+def _culprits(reason: Reason, facts: Facts) -> Ints:
+    """For each pass, if it is stuck for `reason`, who kept the head out; NONE where that is nobody in particular."""
+    if reason in _HELD_BY_RUNNING:
+        return facts.largest_held.rid
+    return facts.largest_part.rid if reason is Reason.TOKEN_BUDGET else np.full(len(facts.count), NONE)
 
 
 def _charge_shared(budget: Budget, reason: Reason, blocked: _Blocked, waits: _Waits) -> None:

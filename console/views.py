@@ -1,0 +1,169 @@
+"""The views that questions ask of: made of the parts and tails of a run, or of what is kept of it (`console.kept`)."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+
+from console.measures import MEASURES, latency_view
+from recorder.attribution import CAUSES, SCHEMA
+from recorder.schema import TABLES, Table
+from recorder.tables import RunTables
+from recorder.words import Phase, Reason
+
+KEPT: Final = "kept"
+"""The name under which the database of what is kept is attached."""
+
+PHASES: Final = tuple(phase.value for phase in Phase)
+ROOTS: Final = tuple(f"root {reason.value}" for reason in Reason if reason is not Reason.NONE)
+"""Columns of `cause_times`: the waits in the queue, by why its head was not started."""
+
+_SQL_TYPES: Final = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
+_GAPS: Final = pa.schema(
+    [
+        ("producer", pa.string()),
+        ("table_name", pa.string()),
+        ("lost", pa.int64()),
+        ("since", pa.int64()),
+        ("until", pa.int64()),
+    ]
+)
+
+_SETTLED: Final = {
+    # A request is written when it arrives and again when it ends; the end makes the beginning void.
+    "requests": """
+WITH written AS NOT MATERIALIZED ({rows})
+SELECT * FROM written WHERE status <> 'open'
+UNION ALL
+SELECT * FROM written AS begun WHERE status = 'open' AND NOT EXISTS (
+    SELECT 1 FROM written AS ended
+    WHERE ended.status <> 'open' AND ended.rid = begun.rid AND ended.attempt = begun.attempt
+)""",
+    # A step is written after its slices: slices beyond the last step belong to one that a killed worker never ended.
+    "slices": """
+SELECT slices.* FROM ({rows}) AS slices
+JOIN (SELECT worker, max(step) AS last FROM steps GROUP BY worker) AS ended
+ON ended.worker = slices.worker AND slices.step <= ended.last""",
+}
+"""What makes of the rows that were written the rows that hold; the same rules as `RunTables.table`."""
+
+
+def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: bool) -> None:
+    """All views of a run; where something is kept, what can be is asked of that."""
+    for table in TABLES.values():
+        if not (kept and table.name == "requests"):
+            _create_view(cursor, table, tables)
+    if kept:
+        _view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {KEPT}.attempts")
+        _view(cursor, "causes", f"SELECT {columns_of(SCHEMA)} FROM {KEPT}.causes")
+    else:
+        show_causes(cursor, SCHEMA.empty_table())
+    lossy = _create_gaps(cursor, tables)
+    _view(cursor, "latency", latency_view(lossy=lossy))
+    _view(cursor, "phase_times", _times(PHASES, _PHASE_SUMS, kept=kept))
+    _view(cursor, "cause_times", _times((*CAUSES, *ROOTS), CAUSE_SUMS, kept=kept))
+
+
+def show_causes(cursor: duckdb.DuckDBPyConnection, causes: pa.Table) -> None:
+    """The causes of a run of which nothing is kept."""
+    store(cursor, "attributed", causes)
+    _view(cursor, "causes", "SELECT * FROM attributed")
+
+
+def columns_of(schema: Table | pa.Schema) -> str:
+    """The columns of a table, for a SELECT."""
+    names = schema.arrow.names if isinstance(schema, Table) else schema.names
+    return names_of(names)
+
+
+def names_of(names: Sequence[str]) -> str:
+    """Names as columns."""
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def lived(source: str) -> str:
+    """The rows of `source`, a kind of `requests`, with the measures: what the terms of a filter are told of."""
+    return f"SELECT *, {', '.join(f'{measure.sql} AS {measure.column}' for measure in MEASURES)} FROM {source}"
+
+
+def store(cursor: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+    """Copy an Arrow table into the database: what is registered instead would exist for one cursor only."""
+    columns = ", ".join(
+        f'"{field.name}"{"::VARCHAR" if pa.types.is_dictionary(field.type) else ""} AS "{field.name}"'
+        for field in rows.schema
+    )
+    cursor.register("arriving", rows)
+    cursor.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT {columns} FROM arriving").fetchall()
+    cursor.unregister("arriving")
+
+
+def _view(cursor: duckdb.DuckDBPyConnection, name: str, body: str) -> None:
+    cursor.execute(f"CREATE OR REPLACE VIEW {name} AS {body}").fetchall()
+
+
+def _sums(column: str, what: str, names: Iterable[str]) -> str:
+    return ", ".join(f"(sum({what}) FILTER ({column} = '{name}'))::BIGINT AS \"{name}\"" for name in names)
+
+
+_ROOT_SUMS: Final = ", ".join(
+    f"(sum(ns) FILTER (starts_with(cause, 'QUEUE/') AND root = '{name.removeprefix('root ')}'))::BIGINT AS \"{name}\""
+    for name in ROOTS
+)
+_PHASE_SUMS: Final = f"""SELECT rid, attempt, {_sums("name", '"end" - start', PHASES)}
+FROM spans GROUP BY rid, attempt"""
+CAUSE_SUMS: Final = f"""SELECT rid, attempt, {_sums("cause", "ns", CAUSES)}, {_ROOT_SUMS}
+FROM causes GROUP BY rid, attempt"""
+
+
+def _times(names: Sequence[str], sums: str, *, kept: bool) -> str:
+    """One row an attempt, one column a phase or cause, in ns; NULL where the attempt never was in it."""
+    columns = f"rid, attempt, status, returned - arrival AS e2e_ns, {names_of(names)}"
+    source = f"{KEPT}.attempts" if kept else f"requests LEFT JOIN ({sums}) USING (rid, attempt)"
+    return f"SELECT {columns} FROM {source}"
+
+
+def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTables) -> None:
+    name = f"tail_{table.name}"
+    files, tail = tables.part_files(table.name), tables.tail(table.name)
+    sources = [f"SELECT {_in_parts(table, tables.info.schema_version)} FROM {_parquet(files)}"] if files else []
+    cursor.execute(f"DROP TABLE IF EXISTS {name}").fetchall()
+    if tail.num_rows or not files:  # a sealed run has no tails: its empty tables would double the time to open it
+        store(cursor, name, tail)
+        sources.append(f"SELECT {columns_of(table)} FROM {name}")
+    _view(cursor, table.name, _SETTLED.get(table.name, "{rows}").format(rows=" UNION ALL ".join(sources)))
+
+
+def _create_gaps(cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> bool:
+    """The table `gaps`, and `lossy`, the times in which requests may have lost something; False where there is none."""
+    gaps = [
+        {"producer": gap.producer, "table_name": gap.table, "lost": gap.lost, "since": gap.since, "until": gap.until}
+        for gap in tables.gaps
+    ]
+    store(cursor, "gaps", pa.Table.from_pylist(gaps, _GAPS))
+    windows = [{"began": began, "ended": ended} for began, ended in tables.lossy_windows()]
+    if windows:
+        store(cursor, "lossy", pa.Table.from_pylist(windows))
+    return bool(windows)
+
+
+def _in_parts(table: Table, version: int) -> str:
+    """The columns of a table as parts of that schema version hold them; those that came later are NULL."""
+    return ", ".join(
+        f'"{column.name}"'
+        if column.since <= version
+        else f'NULL::{_SQL_TYPES.get(column.arrow, "VARCHAR")} AS "{column.name}"'
+        for column in table.columns
+    )
+
+
+def _parquet(files: Iterable[Path]) -> str:
+    """A scan of exactly these files; folders above them that are named `a=b` are no columns."""
+    names = ", ".join(quoted(str(file.resolve())) for file in files)
+    return f"read_parquet([{names}], hive_partitioning = false)"
+
+
+def quoted(text: str) -> str:
+    """A text as SQL."""
+    return "'" + text.replace("'", "''") + "'"

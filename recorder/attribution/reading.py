@@ -1,0 +1,118 @@
+"""Reading a run for attribution without having all of it in memory: few columns, and slices a stretch at a time."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from recorder.attribution.columns import Tables
+from recorder.attribution.slices import Slices, Source
+from recorder.parts import read_part
+from recorder.schema import TABLES
+
+if TYPE_CHECKING:
+    from recorder.left_out import LeftOut
+    from recorder.tables import RunTables
+
+_COLUMNS: Final = {
+    "requests": (
+        *("rid", "attempt", "worker", "tier", "status"),
+        *("arrival", "admitted", "queued", "first_scheduled", "last_token", "returned"),
+    ),
+    "steps": (
+        *("step", "worker", "t_sched", "t_exec", "t_done", "t_end", "kind", "head_rid", "head_reason"),
+        *("decode_only_ns", "num_prefill_requests", "num_decode_requests"),
+    ),
+    "deliveries": ("worker", "step", "t_sent"),
+    "events": ("t", "worker", "step", "rid", "kind", "other_rid", "reason"),
+    "stalls": ("t_start", "t_end", "source", "device", "kind", "rid", "detail"),
+}
+_SLICES: Final = TABLES["slices"].only("step", "worker", "rid", "role", "tokens", "computed_before")
+
+Bounds = Mapping[str, tuple[int, int]]
+"""column -> the least value, and the one it stays below."""
+
+
+class Needed(Tables):
+    """The tables of a run with no more columns than attribution asks for."""
+
+    def __init__(self, tables: "RunTables") -> None:
+        self._tables = tables
+
+    @property
+    def left_out(self) -> "LeftOut":
+        """That of the run."""
+        return self._tables.left_out
+
+    def table(self, name: str) -> pa.Table:
+        """Read anew each time."""
+        return self._tables.some(name, *_COLUMNS[name])
+
+
+@dataclass(frozen=True)
+class _Group:
+    """One row group of a part, with what its footer tells of the columns one looks for."""
+
+    path: Path
+    number: int
+    rows: int
+    told: Bounds
+
+    def may_hold(self, wanted: Bounds) -> bool:
+        """Whether rows inside all the bounds may be in it."""
+        known = ((self.told[name], bounds) for name, bounds in wanted.items() if name in self.told)
+        return all(low < stop and first < high for (low, high), (first, stop) in known)
+
+
+class SlicesOfParts(Source):
+    """Slices as they lie in the parts of a run, of which row groups are read when they are asked for."""
+
+    def __init__(self, tables: "RunTables") -> None:
+        self._tables = tables
+        self._groups = [group for path in tables.part_files("slices") for group in _groups(path)]
+        self._tail = tables.tail("slices").select(_SLICES.arrow.names)
+        self._rows = sum(group.rows for group in self._groups) + self._tail.num_rows
+        self._read_rows = 0
+
+    @property
+    def progress(self) -> float:
+        """How far a reader is that goes through all slices twice, 0 to 1."""
+        return min(self._read_rows / (2 * self._rows), 1.0) if self._rows else 1.0
+
+    def chunks(self, worker: int | None = None) -> Iterator[Slices]:
+        """A row group each."""
+        wanted = {} if worker is None else {"worker": (worker, worker + 1)}
+        for rows in self._read(wanted):
+            yield Slices.read(rows)
+
+    def between(self, worker: int, first: int, stop: int) -> Slices:
+        """Those of few row groups, where the parts are sorted as they should be."""
+        found = list(self._read({"worker": (worker, worker + 1), "step": (first, stop)}))
+        slices = Slices.joined(Slices.none(), *map(Slices.read, found))
+        return slices.take(np.argsort(slices.step, kind="stable"))
+
+    def _read(self, wanted: Bounds) -> Iterator[pa.Table]:
+        for group in self._groups:
+            if group.may_hold(wanted):
+                yield self._holding(read_part(_SLICES, group.path, [group.number]), wanted)
+        yield self._holding(self._tail, wanted)
+
+    def _holding(self, rows: pa.Table, wanted: Bounds) -> pa.Table:
+        self._read_rows += rows.num_rows
+        for name, (first, stop) in wanted.items():
+            rows = rows.filter((pc.field(name) >= first) & (pc.field(name) < stop))
+        return self._tables.settled("slices", rows)
+
+
+def _groups(path: Path) -> Iterator[_Group]:
+    metadata = pq.read_metadata(path)
+    names = metadata.schema.to_arrow_schema().names
+    for number in range(metadata.num_row_groups):
+        told = {name: metadata.row_group(number).column(names.index(name)).statistics for name in ("worker", "step")}
+        bounds = {name: (it.min, it.max + 1) for name, it in told.items() if it and it.has_min_max}
+        yield _Group(path, number, metadata.row_group(number).num_rows, bounds)
