@@ -15,7 +15,9 @@ class Scope(StrEnum):
     OVERVIEW = "Overview"
     TIMELINE = "Timeline"
     DETAIL = "Request detail"
+    REQUEST = "Request"
     COMPARE = "Compare"
+    ABREAST = "Timelines side by side"
     ENGINE = "Engine"
     MARKS = "Marks"
     EXPORT = "Export"
@@ -70,14 +72,38 @@ def _timeline() -> Iterator[Key]:
     yield Key(at, "minus", "-", "speed(-1)", "Slower", "down to a tenth")
     yield Key(at, "r", "r", "reverse", "Reverse", "play backwards, or forwards again")
     yield Key(at, "m", "m", "mark", "Mark", "remember where the playhead stands", "mark")
+    yield Key(at, "o", "o", "sort(1)", "Sort the lanes", "by arrival, latency, time in a phase", "sort")
+    yield Key(at, "O", "O", "sort(-1)", "Sort the other way", "the order before that one")
+    yield Key(at, "v", "v", "stretch", "Select a stretch", "from the playhead on; again: done", "select")
+    yield Key(at, "shift+right", "shift+→", "extend(1)", "Select a column more", "to the right", palette=False)
+    yield Key(at, "shift+left", "shift+←", "extend(-1)", "Select a column less", "or more to the left", palette=False)
+    yield Key(at, "f", "f", "only_stretch", "Filter by the stretch", "only who was alive in the selection")
+    yield Key(at, "x", "x", "look_closer", "Zoom to the stretch", "the window to the selection")
+    yield Key(at, "escape", "esc", "drop", "Select nothing", "do without the selected stretch", palette=False)
 
 
 def _detail() -> Iterator[Key]:
     at = Scope.DETAIL
     yield Key(at, "j,down", "j ↓", "cause(1)", "Next cause", "select the row below", palette=False)
     yield Key(at, "k,up", "k ↑", "cause(-1)", "Previous cause", "select the row above", palette=False)
-    yield Key(at, "enter,c", "enter c", "culprit", "Jump to the culprit", "the request behind the cause", "culprit")
+    yield Key(at, "c", "c", "culprit", "Jump to the culprit", "the request behind the cause", "culprit")
+    yield Key(at, "enter", "enter", "whole", "The whole request", "on a screen of its own", "whole")
     yield Key(at, "escape", "esc", "close", "Close the detail", "back to the lanes", "close")
+
+
+def _request() -> Iterator[Key]:
+    at = Scope.REQUEST
+    yield Key(at, "j,down", "j ↓", "row(1)", "Next row", "select the row below", palette=False)
+    yield Key(at, "k,up", "k ↑", "row(-1)", "Previous row", "select the row above", palette=False)
+    yield Key(at, "pagedown,space", "pgdn", "row(10)", "Ten rows on", "select ten rows below", palette=False)
+    yield Key(at, "pageup", "pgup", "row(-10)", "Ten rows back", "select ten rows above", palette=False)
+    yield Key(at, "l,right", "l →", "pane(1)", "Next list", "causes, gaps, passes, neighbours, ...", "next list")
+    yield Key(at, "h,left", "h ←", "pane(-1)", "Previous list", "the one before")
+    yield Key(at, "c", "c", "culprit", "Jump to the culprit", "the request behind the selected row", "culprit")
+    yield Key(at, "enter", "enter", "look", "Look at the timeline", "where the selected row happened", "timeline")
+    yield Key(at, "n", "n", "slow(1)", "Next slow request", "over the SLO (default: p95 of E2E)", "slow")
+    yield Key(at, "N", "N", "slow(-1)", "Previous slow request", "over the SLO, backwards")
+    yield Key(at, "escape", "esc", "back", "Back", "to the request before, or the timeline", "back")
 
 
 def _overview() -> Iterator[Key]:
@@ -112,12 +138,21 @@ def _compare() -> Iterator[Key]:
     at = Scope.COMPARE
     yield Key(at, "j,down", "j ↓", "pair(1)", "Next request", "select the pair below", palette=False)
     yield Key(at, "k,up", "k ↑", "pair(-1)", "Previous request", "select the pair above", palette=False)
+    yield Key(
+        at, "l", "l", "abreast", "Side by side", "all runs on one axis of time, with one playhead", "side by side"
+    )
     yield Key(at, "o", "o", "order", "Turn the list around", "biggest winner first, or loser", "order")
     yield Key(at, "v", "v", "metric", "Next metric", "CDF of E2E, TTFT or TPOT", "metric")
     yield Key(at, "pagedown,space", "pgdn", "scroll(12)", "Page down", "twelve lines", palette=False)
     yield Key(at, "pageup", "pgup", "scroll(-12)", "Page up", "twelve lines", palette=False)
     yield Key(
-        at, "enter", "enter", "show_request", "Show on the timeline", "the selected request, in run B", "timeline"
+        at,
+        "enter",
+        "enter",
+        "show_request",
+        "Show on the timeline",
+        "the selected request, in the chosen run",
+        "timeline",
     )
 
 
@@ -136,6 +171,28 @@ def _engine() -> Iterator[Key]:
     yield Key(at, "V", "V", "worker(-1)", "Previous worker", "the other way round")
     yield Key(at, "n", "n", "victim", "Worst preemption", "who lost most to one, on the timeline", "victim")
     yield Key(at, "enter", "enter", "moment", "This moment", "the middle of the stretch on the timeline", "timeline")
+
+
+def _abreast() -> Iterator[Key]:
+    at = Scope.ABREAST
+    yield Key(at, "space", "space", "play", "Play or pause", "one playhead over all runs", "play", palette=False)
+    yield Key(at, "left", "←", "nudge(-1)", "Playhead left", "one column", palette=False)
+    yield Key(at, "right", "→", "nudge(1)", "Playhead right", "one column", palette=False)
+    yield Key(at, "j,down", "j ↓", "select(1)", "Next request", "in all runs", palette=False)
+    yield Key(at, "k,up", "k ↑", "select(-1)", "Previous request", "in all runs", palette=False)
+    yield Key(at, "pagedown", "pgdn", "select(8)", "Eight requests on", "in all runs", palette=False)
+    yield Key(at, "pageup", "pgup", "select(-8)", "Eight requests back", "in all runs", palette=False)
+    yield Key(at, "w", "w", "zoom(1)", "Zoom in", "half the time, about the playhead", "zoom", palette=False)
+    yield Key(at, "s", "s", "zoom(-1)", "Zoom out", "twice the time", palette=False)
+    yield Key(at, "a", "a", "pan(-1)", "Pan left", "a quarter of the time", palette=False)
+    yield Key(at, "d", "d", "pan(1)", "Pan right", "a quarter of the time", palette=False)
+    yield Key(at, "0", "0", "fit", "Fit", "the longest run", "fit", palette=False)
+    yield Key(at, "plus,equals_sign", "+", "speed(1)", "Faster", "up to 64 times", "speed", palette=False)
+    yield Key(at, "minus", "-", "speed(-1)", "Slower", "down to a tenth", palette=False)
+    yield Key(at, "r", "r", "reverse", "Reverse", "play backwards, or forwards again", palette=False)
+    yield Key(at, "enter", "enter", "choose", "On the timeline", "the selected request, in the chosen run", "timeline",
+              palette=False)  # fmt: skip
+    yield Key(at, "escape,l", "esc l", "close", "Back to the numbers", "", "numbers", palette=False)
 
 
 def _marks() -> Iterator[Key]:
@@ -171,6 +228,7 @@ def _everywhere() -> Iterator[Key]:
     yield Key(at, "shift+tab", "shift+tab", "app.next_run(-1)", "Previous run", "of those on the command line")
     yield Key(at, "R", "R", "app.reload", "Reload", "read again; a live run has grown", "reload")
     yield Key(at, "G", "G", "app.live", "Live edge", "follow a live run again, after a look back")
+    yield Key(at, "z", "z", "app.toggle_compact", "Compact or roomy", "more on a small screen")
     yield Key(at, "t", "t", "app.toggle_theme", "Light or dark", "the other theme")
     yield Key(at, "question_mark", "?", "app.help", "Help", "all keys", "help", palette=False)
     yield Key(
@@ -179,7 +237,18 @@ def _everywhere() -> Iterator[Key]:
     yield Key(at, "q,ctrl+q,ctrl+c", "q", "app.quit", "Quit", "leave the console", "quit")
 
 
-KEYS: Final = (*_overview(), *_timeline(), *_detail(), *_compare(), *_engine(), *_marks(), *_export(), *_everywhere())
+KEYS: Final = (
+    *_overview(),
+    *_timeline(),
+    *_detail(),
+    *_request(),
+    *_compare(),
+    *_abreast(),
+    *_engine(),
+    *_marks(),
+    *_export(),
+    *_everywhere(),
+)
 
 
 def keys_of(*scopes: Scope) -> tuple[Key, ...]:

@@ -18,7 +18,8 @@ class Place:
 SCREENS: Final = (
     Place("1", "overview", "Overview", "percentiles, phases, causes, health", "overview:OverviewScreen"),
     Place("2", "timeline", "Timeline", "every request over the worker's passes", "timeline:TimelineScreen"),
-    Place("6", "compare", "Compare", "two runs, request by request", "compare:CompareScreen"),
+    Place("3", "request", "Request", "causes, token gaps, passes, attempts", "life:RequestScreen"),
+    Place("6", "compare", "Compare", "two to four runs, request by request", "compare:CompareScreen"),
     Place("7", "engine", "Engine", "what the workers did, and its health", "engine:EngineScreen"),
 )
 

@@ -58,6 +58,8 @@ COLOURS: Final[dict[str, tuple[str, str]]] = {
     "unnamed": ("#f4f0d8", "#16140a"),
     "run.a": ("#dfa353", "#b26b00"),
     "run.b": ("#5fa8ea", "#1767b5"),
+    "run.c": ("#7fc8a0", "#1c7c4c"),
+    "run.d": ("#ab92dc", "#7048b0"),
 }
 """Each colour for a dark terminal and for a light one."""
 
@@ -113,6 +115,9 @@ CAUSES: Final[dict[str, Look]] = {
     "UNNAMED": Look("?", "unnamed"),
 }
 """In the order of a request's life; what has no name last. `PREEMPTED` stands for every `PREEMPTED/...`."""
+
+RUNS: Final = (Look("A", "run.a"), Look("B", "run.b"), Look("C", "run.c"), Look("D", "run.d"))
+"""The runs of a comparison, the one that the others are held against first."""
 
 PLAYHEAD: Final = Look("│", "accent")
 DAGGER: Final = "†"

@@ -1,20 +1,29 @@
-"""`tailtrace compare A B [--json]`: what differs between two runs, with curves when somebody is looking."""
+"""`tailtrace compare A B [C] [D] [--json]`: what differs between runs, with curves when somebody is looking."""
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
 
-from console.commands import FILTER_HELP, RUN_HELP
-from console.compare import compare
+from console.commands import FILTER_HELP, RUN_HELP, slo_ns
+from console.compare import Comparison, compare_all
+from console.figures import measure, values_of
 from console.filter import Filter
 from console.filter_language import parse_filter
+from console.guards import NAMES, Guard, parse_guards
 from console.jsonout import write_json
 from console.measures import E2E, TTFT, Measure
 from console.session import Session
+from console.slo import Slo
 from console.text.compare import compare_lines
 from console.text.curves import cdf
 from console.text.paint import colour_of, is_dark, show, terminal_width
+from console.text.several import several_lines
+from console.theme import RUNS
 from console.widgets.ink import clean
 from recorder.copies import local
+from recorder.errors import UserError
 
 _CURVE_ROWS = 14
 _MS = 1e6
@@ -23,37 +32,80 @@ _MS = 1e6
 def configure(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("a", metavar="A", help=RUN_HELP)
-    parser.add_argument("b", metavar="B", help="the run it is compared with")
+    parser.add_argument("others", nargs="+", metavar="B", help="the runs held against it, three at most")
     parser.add_argument("--filter", metavar="TEXT", default="", help=FILTER_HELP)
+    parser.add_argument("--slo-ms", type=float, metavar="MS", help="end to end inside this is goodput")
+    parser.add_argument(
+        "--guard",
+        action="append",
+        default=[],
+        metavar="RAIL",
+        help="exit with 1 if a run other than A breaks it, as in 'p99_e2e_ms<2000' or 'p99_ttft_ms<=1.1x', a multiple "
+        f"of A; of {', '.join(NAMES)}; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the comparison; differences are B - A."""
-    only = parse_filter(args.filter)
-    with Session(local(args.a)) as a, Session(local(args.b)) as b:
-        made = compare(a, b, only)
+    """Print the comparison; differences are B - A. 1 where a guard rail breaks."""
+    if len(args.others) >= len(RUNS):
+        raise UserError(f"compare takes {len(RUNS)} runs at most, got {len(args.others) + 1}")
+    only, slo, guards = parse_filter(args.filter), slo_ns(args.slo_ms), parse_guards(args.guard)
+    with ExitStack() as opened:
+        runs = [opened.enter_context(Session(local(path))) for path in (args.a, *args.others)]
+        made = compare_all(runs, only, slo)
+        broken = _broken(runs, only, Slo(e2e_ns=slo), guards)
         if args.json:
-            write_json(sys.stdout, made)
-            return 0
-        show(compare_lines(made, terminal_width()))
-        if sys.stdout.isatty():
-            for measure in (TTFT, E2E):
-                _draw(measure, a, b, only)
-    return 0
+            write_json(sys.stdout, document(made, broken if guards else None))
+        else:
+            _print(made, runs, only)
+    for name, guard in broken:
+        sys.stderr.write(f"tailtrace: guard rail broken by {name}: {guard.text}\n")
+    return 1 if broken else 0
 
 
-def _draw(measure: Measure, a: Session, b: Session, only: Filter) -> None:
-    """The distribution of one measure in both runs, over the requests they answered."""
+def document(made: Sequence[Comparison], broken: Sequence[tuple[str, Guard]] | None) -> Mapping[str, Any]:
+    """The comparison of two runs, or `comparisons` of each other run with the first; `failed` where there are rails."""
+    told: dict[str, Any] = dict(made[0]) if len(made) == 1 else {"comparisons": list(made)}
+    if broken is not None:
+        told["failed"] = [{"run": name, "guard": guard.text} for name, guard in broken]
+    return told
+
+
+def _broken(runs: Sequence[Session], only: Filter, slo: Slo, guards: Sequence[Guard]) -> list[tuple[str, Guard]]:
+    """Which run breaks which rail."""
+    values = []
+    for one in runs if guards else ():
+        with one.connect(only) as cursor:
+            workers = max(len(one.ask("workers", cursor=cursor)), 1)
+            values.append(values_of(measure(one, slo, cursor), workers, None))
+    return [
+        (one.name, guard)
+        for one, some in zip(runs[1:], values[1:], strict=False)
+        for guard in guards
+        if not guard.holds(some, values[0])
+    ]
+
+
+def _print(made: Sequence[Comparison], runs: Sequence[Session], only: Filter) -> None:
+    width = terminal_width()
+    show(compare_lines(made[0], width) if len(made) == 1 else several_lines(made, width))
+    if sys.stdout.isatty():
+        for latency in (TTFT, E2E):
+            _draw(latency, runs, only)
+
+
+def _draw(latency: Measure, runs: Sequence[Session], only: Filter) -> None:
+    """The distribution of one measure in each run, over the requests it answered."""
     curves = {
-        f"{side} {clean(session.name)}": _answered(session, measure, only) for side, session in (("A", a), ("B", b))
+        f"{look.glyph} {clean(one.name)}": _answered(one, latency, only) for look, one in zip(RUNS, runs, strict=False)
     }
-    title = f"{measure.title} of ok requests"
+    title = f"{latency.title} of ok requests"
     lines = cdf(title, curves, terminal_width(), _CURVE_ROWS, colour=colour_of(sys.stdout), dark=is_dark())
     sys.stdout.write("".join(f"{line}\n" for line in ["", *lines]))
 
 
-def _answered(session: Session, measure: Measure, only: Filter) -> list[float]:
+def _answered(session: Session, latency: Measure, only: Filter) -> list[float]:
     with session.connect(only) as cursor:
-        values = session.ask("answered_latencies", cursor=cursor)[measure.column].drop_null().to_pylist()
+        values = session.ask("answered_latencies", cursor=cursor)[latency.column].drop_null().to_pylist()
     return [value / _MS for value in values]

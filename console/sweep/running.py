@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from console.sweep.level import Figures, Task, run_level
+from console.figures import Figures
+from console.sweep.level import Task, run_level
 from console.sweep.plan import SweepError
 from recorder.run import RunError, run_state
 

@@ -1,6 +1,6 @@
 """The comparison of two runs as lines: A beside B, the change, and the same requests paired."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from console.compare import Comparison
@@ -8,7 +8,7 @@ from console.measures import REPORTED
 from console.report import Report
 from console.text.paint import wrapped
 from console.text.report import counted, describe_setup, filter_lines, lower_bound_note, number
-from console.theme import DAGGER, Look, cause_look, cause_order, phase_look, status_look
+from console.theme import DAGGER, RUNS, Look, cause_look, cause_order, phase_look, status_look
 from console.widgets.ink import Line, clean, crop, fit, rule, signed_bar
 
 _LABEL: Final = 20
@@ -45,11 +45,17 @@ def _filter(comparison: Comparison, width: int) -> Iterator[Line]:
 
 
 def _settings(comparison: Comparison, width: int) -> Iterator[Line]:
+    yield from settings_lines(comparison, RUNS[1], width)
+
+
+def settings_lines(comparison: Comparison, run: Look, width: int) -> Iterator[Line]:
+    """What another run (`run` is how it is called) has otherwise than the first."""
     differs = comparison["differs"]
-    yield rule("Settings", width, counted(len(differs), "difference"))
+    title = "Settings" if run is RUNS[1] else f"Settings of {run.glyph}"
+    yield rule(title, width, counted(len(differs), "difference"))
     for setting in differs[:_MAX_SETTINGS]:
         a, b = (fit(clean(_setting(setting[side])), _VALUE).rstrip() for side in ("a", "b"))
-        yield [(f"{clean(setting['key'])}: ", "text"), (a, "run.a"), (" → ", "muted"), (b, "run.b")]
+        yield [(f"{clean(setting['key'])}: ", "text"), (a, "run.a"), (" → ", "muted"), (b, run.style)]
     if len(differs) > _MAX_SETTINGS:
         yield [(f"and {len(differs) - _MAX_SETTINGS} more, see --json", "muted")]
     yield []
@@ -87,7 +93,7 @@ def _phases(comparison: Comparison, width: int) -> Iterator[Line]:
     yield rule("Phases", width, "ms a request, mean over ok requests")
     yield _columns(width)
     for name in a["phases_ms"]:
-        means = [_mean(report, report["phases_ms"][name]["total"]) for report in (a, b)]
+        means = [phase_mean(report, name) for report in (a, b)]
         if any(means):
             yield _row(phase_look(name), name, means[0], means[1], width)
     yield []
@@ -98,10 +104,8 @@ def _causes(comparison: Comparison, width: int) -> Iterator[Line]:
     yield rule("Causes", width, "ms a request, mean over ok requests")
     yield _columns(width)
     for cause in sorted({**a["causes_ns"], **b["causes_ns"]}, key=cause_order):
-        means = [_mean(report, report["causes_ns"].get(cause, 0) / _MS) for report in (a, b)]
-        yield _row(cause_look(cause), cause, means[0], means[1], width)
-    closures = " and ".join(f"{side} {_closure(report)}" for side, report in (("A", a), ("B", b)))
-    yield from wrapped(f"named = {comparison['a']['formulas']['closure']}: {closures}", width, indent="  ")
+        yield _row(cause_look(cause), cause, cause_mean(a, cause), cause_mean(b, cause), width)
+    yield from closures((a, b), width)
     yield []
 
 
@@ -206,6 +210,22 @@ def _row(
 
 def _signed(value: float | None, digits: int = 1, width: int = _NUMBER) -> str:
     return ("-" if value is None else f"{value:+,.{digits}f}").rjust(width)
+
+
+def phase_mean(report: Report, phase: str) -> float | None:
+    """Time of a phase in an ok request, in ms."""
+    return _mean(report, report["phases_ms"][phase]["total"])
+
+
+def cause_mean(report: Report, cause: str) -> float | None:
+    """Time of a cause in an ok request, in ms."""
+    return _mean(report, report["causes_ns"].get(cause, 0) / _MS)
+
+
+def closures(reports: Sequence[Report], width: int) -> Iterator[Line]:
+    """How much of its time each run could name, beside what that means."""
+    told = " and ".join(f"{run.glyph} {_closure(report)}" for run, report in zip(RUNS, reports, strict=False))
+    yield from wrapped(f"named = {reports[0]['formulas']['closure']}: {told}", width, indent="  ")
 
 
 def _mean(report: Report, total: float) -> float | None:

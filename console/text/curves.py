@@ -9,7 +9,7 @@ import plotext
 from console.text.paint import Colour, channels, foreground, nearest_of_256
 from console.theme import resolve
 
-_STYLES: Final = ("run.a", "run.b", "good", "phase.return")
+_STYLES: Final = ("run.a", "run.b", "run.c", "run.d")
 _GLYPHS: Final = ("●", "○", "▲", "△")
 """Curves differ by glyph where they can't by colour."""
 

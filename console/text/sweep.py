@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from console.guards import PERCENTILES
 from console.measures import REPORTED, Measure
 from console.sweep.answer import Sweep, censored, formulas, mean_e2e_ms, offered, plain
-from console.guards import PERCENTILES
 from console.sweep.plan import LOAD
 from console.sweep.reference import LABEL
 from console.text.curves import throughput_latency

@@ -12,12 +12,12 @@ _STATES = {"sealed": ("■", "good"), "recording": ("●", "accent bold"), "kill
 
 def top_bar(active: str, run: str, place: int, runs: int, *, width: int) -> Line:
     """Name, screens (all titles where there is room, else that of the active one), and which run of how many."""
-    count = f"  {place + 1}/{runs}" if runs > 1 else ""
-    right: Line = [(clean(run), "text"), (count + " ", "muted")]
+    count: Line = [((f"  {place + 1}/{runs}" if runs > 1 else "") + " ", "muted")]
     left = _titles(active, short=False)
-    if width_of(left) + width_of(right) > width:
+    if width_of(left) + width_of([(run, "")]) + width_of(count) >= width:
         left = _titles(active, short=True)
-    return spread(left, right, width)
+    room = max(width - width_of(left) - width_of(count) - 1, 0)
+    return spread(left, [*crop([(clean(run), "text")], room), *count], width)
 
 
 def _titles(active: str, *, short: bool) -> Line:
