@@ -1,0 +1,86 @@
+"""A worker that was lost: attempts that went with it, and the queue before those that were left (SPEC A7, C9)."""
+
+from dataclasses import replace
+from typing import Final
+
+from console.explain.cells import Cell
+from console.explain.claim import Claim
+from console.explain.evidence import Evidence, Loss
+from console.explain.finding import Finding, Kind, Nature, Suggestion
+from console.explain.suspects.base import Claims, Suspect, counted, is_queue, nothing
+from console.widgets.ink import duration, percent
+
+_LONGER: Final = 3
+_NOTABLE_NS: Final = 1_000_000
+_MOST: Final = 0.8
+LOST: Final = "LOST"
+"""The root of the time that a request spent with a worker that was lost, before it was given to another."""
+
+
+def began_to_wait(evidence: Evidence, t: int) -> bool:
+    """Whether the queue grew at that instant: those after it wait far longer, and nearly all slow ones came later."""
+    around = evidence.around.get(t)
+    if around is None or not around.before or not around.after:
+        return False
+    before, after = around.wait_before or 0, around.wait_after or 0
+    slow = around.slow_before + around.slow_after
+    return after >= _LONGER * max(before, _NOTABLE_NS) and around.slow_after >= _MOST * slow
+
+
+def _lost(evidence: Evidence) -> list[Loss]:
+    return [loss for loss in evidence.losses if loss.t is not None]
+
+
+def _claims(evidence: Evidence) -> Claims:
+    lost = _lost(evidence)
+    if not lost:
+        return nothing
+    waits = any(began_to_wait(evidence, loss.t) for loss in lost if loss.t is not None)
+
+    def mine(cell: Cell) -> bool:
+        return cell.root == LOST or (waits and is_queue(cell))
+
+    return mine
+
+
+def _tell(claim: Claim) -> Finding | None:
+    lost = _lost(claim.evidence)
+    if not lost:
+        return None
+    hit, again = sum(loss.hit for loss in lost), sum(loss.again for loss in lost)
+    who = ", ".join(str(loss.worker) for loss in lost)
+    left = len(claim.evidence.losses) - len(lost)
+    sentences = [
+        f"{'Worker' if len(lost) == 1 else 'Workers'} {who} of {len(claim.evidence.losses)} was lost: "
+        f"{counted(hit, 'attempt')} went with it, {again:,} of them were answered by another attempt,"
+        f" {hit - again:,} were not; {counted(left, 'worker')} served on."
+    ]
+    if claim.cells and claim.ns > 0:
+        sentences.append(f"{claim.opening(claim.named_causes())}: time with it, and the queue that began to grow then.")
+    sentences += [_queue(claim.evidence, loss) for loss in lost]
+    example = next((loss.example for loss in lost if loss.example is not None), None)
+    made = claim.finding(Kind.WORKER_LOST, sentences, Nature.ANSWERS)
+    return replace(
+        made,
+        measured=False,
+        culprits=(),
+        at=f"req:{example}" if example is not None else "",
+        only=made.only if claim.cells else "status:failed",
+        suggestion=Suggestion("see why it died (its stderr, the kernel's log); keep room for the loss of one worker"),
+        figures={"workers": [loss.worker for loss in lost], "attempts": hit, "answered_again": again},
+    )
+
+
+def _queue(evidence: Evidence, loss: Loss) -> str:
+    around = evidence.around.get(loss.t or 0)
+    if around is None or around.wait_before is None or around.wait_after is None:
+        return ""
+    slow = around.slow_before + around.slow_after
+    part = f"; {percent(around.slow_after / slow)} of the slow requests came after it" if slow else ""
+    return (
+        f"The wait in the queue went from {duration(around.wait_before)} in the middle to"
+        f" {duration(around.wait_after)}{part}."
+    )
+
+
+WORKER_LOST: Final = Suspect(Kind.WORKER_LOST, _claims, _tell, untimed=True)

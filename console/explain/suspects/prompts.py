@@ -1,0 +1,59 @@
+"""Prompts that hold others up: decodes stalled beside them, queues that wait for the tokens they take."""
+
+from dataclasses import replace
+from typing import Final
+
+from console.explain.cells import Cell
+from console.explain.claim import Claim
+from console.explain.evidence import Evidence
+from console.explain.finding import Finding, Kind, Suggestion
+from console.explain.suspects.base import Claims, Suspect, blame, is_queue
+
+_LONG: Final = 4
+"""So many times the middle one, a prompt is long."""
+_STALLS: Final = frozenset({"STALLED_BY_PREFILL", "SKIPPED"})
+_TOKENS: Final = frozenset({"TOKEN_BUDGET", "DECODE_SLACK"})
+_CHUNK: Final = 512
+"""Tokens of a chunk beside decodes (SPEC C5)."""
+_LEAST: Final = 64
+
+
+def is_long(evidence: Evidence, rid: int | None) -> bool:
+    """Whether what it had to compute of its prompt is out of the ordinary."""
+    person, middle = evidence.people.get(-1 if rid is None else rid), evidence.sizes.computed_p50
+    return person is not None and middle is not None and person.computed >= _LONG * max(middle, 1)
+
+
+def _claims(evidence: Evidence) -> Claims:
+    def mine(cell: Cell) -> bool:
+        by_tokens = cell.cause == "STEP_IN_FLIGHT" or (is_queue(cell) and cell.root in _TOKENS)
+        return cell.cause in _STALLS or (by_tokens and is_long(evidence, cell.culprit))
+
+    return mine
+
+
+def _tell(claim: Claim) -> Finding | None:
+    sentences = [
+        f"{claim.opening(claim.named_causes())}: prompts of others took the steps.",
+        blame(claim),
+    ]
+    steps = claim.steps_of(claim.culprits[0].rid) if claim.culprits else None
+    made = claim.finding(Kind.LONG_PROMPTS, sentences)
+    return replace(made, steps=steps, suggestion=_suggestion(claim.evidence))
+
+
+def _suggestion(evidence: Evidence) -> Suggestion:
+    budget = evidence.setting("scheduler", "max_num_batched_tokens")
+    threshold = evidence.setting("scheduler", "long_prefill_token_threshold") or budget
+    if not isinstance(budget, int) or not isinstance(threshold, int):
+        return Suggestion("compute long prompts in chunks, beside the decodes")
+    chunk = _CHUNK if threshold > _CHUNK else max(threshold // 2, _LEAST)
+    if chunk >= threshold:
+        return Suggestion("give long prompts a pool of their own: their chunks are small already")
+    return Suggestion(
+        f"let one prompt compute at most {chunk:,} tokens of a step",
+        ("--set", f"long_prefill_token_threshold={chunk}"),
+    )
+
+
+LONG_PROMPTS: Final = Suspect(Kind.LONG_PROMPTS, _claims, _tell)

@@ -1,0 +1,189 @@
+"""An account of the tail as lines: verdict, findings in order with shares, commands to look and try, what is left."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final
+
+from console.diagnosis import HEALTHY_RATIO
+from console.explain.answer import TITLES, open_command, whatif_command
+from console.explain.claim import excess_name
+from console.explain.finding import Finding, Nature
+from console.explain.ranking import Account
+from console.explain.rerun import Rerun
+from console.text.paint import wrapped
+from console.text.report import counted, filter_lines, lower_bound_note
+from console.widgets.ink import Line, bar, clean, crop, duration, fit, rule
+
+_BAR: Final = 12
+_NAME: Final = 22
+_INDENT: Final = "     "
+_GLYPHS: Final = {
+    Nature.MEASUREMENT: ("!", "bad"),
+    Nature.ANSWERS: ("⊘", "bad"),
+    Nature.TIME: ("▸", "warn"),
+    Nature.WORK: ("·", "muted"),
+}
+"""What a finding is about, by glyph and colour."""
+
+
+def explain_lines(found: Account, run: str, width: int, rerun: Rerun | None = None) -> list[Line]:
+    """The whole account; `run` is how the run was named, and `rerun` answers a what-if.
+
+    Lines are at most `width` cells wide, but for commands, which are whole so that they can be copied.
+    """
+    lines = [*head_lines(found, width), []]
+    for place, finding in enumerate(found.prominent, 1):
+        lines += [*finding_lines(finding, place, width), *_commands(found, finding, run), []]
+    lines += [*rerun_lines(rerun, width), []] if rerun is not None else []
+    return [*lines, *sum_lines(found, width)]
+
+
+def head_lines(found: Account, width: int) -> list[Line]:
+    """The run, what stands out, and what the account is of."""
+    return [crop(line, width) for line in _head(found, width)]
+
+
+def _head(found: Account, width: int) -> Iterator[Line]:
+    evidence = found.evidence
+    yield [(clean(evidence.run), "strong bold"), (f": {_verdict(found)}", "warn" if found.prominent else "good")]
+    yield from filter_lines(evidence.only, width)
+    yield from wrapped(_tail(found), width, "text")
+    if found.whole_ns is not None:
+        yield from wrapped(_whole(found), width, "muted")
+    censored = sum(n for state, n in evidence.states.items() if state in {"open", "expired", "cancelled", "failed"})
+    if censored:
+        yield from wrapped(lower_bound_note(censored), width, "warn")
+
+
+def _verdict(found: Account) -> str:
+    if found.prominent:
+        return ", ".join(TITLES[finding.kind].lower() for finding in found.prominent[:3])
+    if not found.evidence.states:
+        return "nothing to explain: no request is recorded"
+    if found.whole_ns is None and not found.findings:
+        return "nothing to explain: too few answered requests to tell slow ones from typical ones"
+    return "nothing stands out"
+
+
+def _tail(found: Account) -> str:
+    pulse, states = found.evidence.pulse, found.evidence.states
+    counts = ", ".join(f"{n:,} {state}" for state, n in sorted(states.items(), key=lambda item: -item[1]))
+    if pulse.ratio is None:
+        return f"Requests: {counts or 'none'}. No request was answered, so there is no latency to explain."
+    said = f"P99 {duration(pulse.p99_ns)} is {pulse.ratio:.2f} times P50 {duration(pulse.p50_ns)}"
+    healthy = f"healthy up to {HEALTHY_RATIO}"
+    return f"Requests: {counts}. {said} ({healthy})."
+
+
+def _whole(found: Account) -> str:
+    evidence = found.evidence
+    if found.view == "everyone":
+        return (
+            f"There is no tail to speak of, so this is where the {duration(round(found.whole_ns or 0))} of a typical"
+            f" request go ({counted(evidence.typical.n, 'request')} from p25 to p75)."
+        )
+    return (
+        f"{evidence.cohorts.words}. {excess_name(evidence).capitalize()}: the"
+        f" {counted(evidence.slow.n, 'slow request')} took {duration(round(found.whole_ns or 0))} more on average than"
+        f" the {evidence.typical.n:,} typical ones."
+    )
+
+
+def finding_lines(finding: Finding, place: int, width: int, chosen: bool = False) -> list[Line]:
+    """One finding: its share, title, sentences, and what would change it."""
+    share, (glyph, style) = share_of(finding), _GLYPHS[finding.nature]
+    ground = " on.cursor" if chosen else ""
+    heading: Line = [
+        (f"{'▸' if chosen else ' '}{place:>2} ", f"accent bold{ground}"),
+        (f"{glyph} ", f"{style}{ground}"),
+        (TITLES[finding.kind], f"strong bold{ground}"),
+    ]
+    if share:
+        heading += [("  ", "text"), *bar(share, _BAR, style), (f" {_percent(share).strip()}", "strong")]
+        heading.append(("" if finding.measured else "  modelled", "muted"))
+    lines = [heading]
+    for sentence in finding.sentences:
+        lines += _indented(sentence, width, "text")
+    if finding.suggestion is not None:
+        lines += _indented(f"→ {finding.suggestion.advice}", width, "accent")
+    return [crop(line, width) for line in lines]
+
+
+def _commands(found: Account, finding: Finding, run: str) -> Iterator[Line]:
+    """What to type next; never broken, so that it can be copied."""
+    for command in (open_command(run, finding, found.evidence.only), whatif_command(run, finding)):
+        if command:
+            yield [(_INDENT, "text"), (clean(command), "muted")]
+
+
+def rerun_lines(rerun: Rerun, width: int) -> list[Line]:
+    """What the first setting that was suggested would do, and the error of re-running beside it (SPEC F5)."""
+    if rerun.changed_p99 is None or rerun.again_p99 is None:
+        return wrapped(f"what if {rerun.change}: no request is answered in the re-run", width, "warn")
+    error = "unknown" if rerun.error is None else f"{rerun.error:+.1%}"
+    said = (
+        f"What if {rerun.change}: p99 {_ms(rerun.again_p99)} → {_ms(rerun.changed_p99)}, p50 {_ms(rerun.again_p50)} →"
+        f" {_ms(rerun.changed_p50)}, each re-run in virtual time. Re-run as recorded, p99 is {error} off the"
+        f" recording's {_ms(rerun.recorded_p99)}."
+    )
+    lines = wrapped(clean(said), width, "strong")
+    if not rerun.trusted:
+        lines += wrapped(f"NOT TO BE TRUSTED: {clean('; '.join(rerun.reasons))}.", width, "bad")
+    return lines
+
+
+def _ms(ns: float | None) -> str:
+    return duration(None if ns is None else round(ns))
+
+
+def sum_lines(found: Account, width: int) -> list[Line]:
+    """All parts, and what has no cause; the sum."""
+    if found.whole_ns is None:
+        return []
+    lines = [rule("Sum", width, _of(found))]
+    for finding in found.findings:
+        share = share_of(finding)
+        if share:
+            lines.append(_row(*_GLYPHS[finding.nature], TITLES[finding.kind], share))
+    lines.append(_row(" ", "muted", "smaller parts", float(found.small)))
+    lines.append(_row("?", "unnamed", "unexplained", float(found.unexplained)))
+    lines.append([("  ", "text"), (fit("sum", _NAME), "muted"), (" " * (_BAR + 1), "text"), (_percent(1.0), "strong")])
+    for sentence in _why_unexplained(found):
+        lines += wrapped(sentence, width, "muted")
+    return [crop(line, width) for line in lines]
+
+
+def share_of(finding: Finding) -> float | None:
+    """Its part of what the account is of; None where it is not about time."""
+    share: Fraction | float | None = finding.share if finding.share is not None else finding.everyone
+    return None if share is None else float(share)
+
+
+def _of(found: Account) -> str:
+    return f"of {excess_name(found.evidence)}" if found.view == "tail" else "of the time of a typical request"
+
+
+def _row(glyph: str, style: str, name: str, share: float) -> Line:
+    left: Line = [(f"{glyph} ", style), (fit(name, _NAME), "text")]
+    return [*left, *bar(share, _BAR, style), (" ", "text"), (_percent(share), "text")]
+
+
+def _percent(share: float) -> str:
+    return fit("0.0%" if abs(share) < 0.0005 else f"{share:.1%}", 7, "right")
+
+
+def _why_unexplained(found: Account) -> Iterator[str]:
+    """Why time has no cause, as far as the run says."""
+    evidence = found.evidence
+    if not evidence.workers:
+        yield "No steps were recorded in this run: who was in which step, and who held up whom, can't be known."
+    if evidence.left_out:
+        yield f"The flight recorder left out {evidence.left_out:,} passes on purpose ([record] keep)."
+    if evidence.drops:
+        yield f"{counted(evidence.drops, 'record')} were dropped by full rings."
+    if found.small < -0.0005:
+        yield "Smaller parts are below 0 where slow requests took less than typical ones."
+
+
+def _indented(text: str, width: int, style: str) -> list[Line]:
+    return [[(_INDENT, "text"), *line] for line in wrapped(clean(text), max(width - len(_INDENT), 20), style)]
