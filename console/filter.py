@@ -8,25 +8,48 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from console.measures import E2E, MEASURES, QUEUE, TPOT, TTFT
+from recorder.schema import REQUESTS, Column
 
 Op = Literal[">", ">=", "<", "<="]
 
+SHORT: Final = {"request_id": "id", "prompt_tokens": "prompt", "output_tokens": "output"}
+"""Columns of `requests` that have a shorter name as fields; any other is a field by its own name."""
+
+
+def _of_columns(words: bool, unit: str = "") -> dict[str, str]:
+    """The fields that columns of one kind make, and the columns."""
+    return {SHORT.get(column.name, column.name): column.name for column in REQUESTS.columns
+            if _is_words(column) is words and column.unit == unit}  # fmt: skip
+
+
+def _is_words(column: Column) -> bool:
+    return isinstance(column.kind, int) or bool(column.words)
+
+
+_NAMES: Final = _of_columns(words=True)
 WORDS: Final = {
-    "status": "status",
-    "tier": "tier",
-    "tenant": "tenant",
-    "model": "model",
+    **{field: _NAMES.pop(field) for field in ("status", "tier", "tenant", "model")},
     "worker": "worker::VARCHAR",
-    "id": "request_id",
+    **_NAMES,
 }
 """Fields that are matched by words; a word may hold `*` (anything) and `?` (one character)."""
 
-_SINCE_BEGIN: Final = "arrival - (SELECT min(arrival) FROM requests)"
-TIMES: Final = {**{measure.name: measure.column for measure in (E2E, TTFT, TPOT, QUEUE)}, "arrival": _SINCE_BEGIN}
-"""Fields that are times, in ns; `arrival` counts from the run's first one."""
+_BEGIN: Final = "(SELECT min(arrival) FROM requests)"
+TIMES: Final = {
+    **{measure.name: measure.column for measure in (E2E, TTFT, TPOT, QUEUE)},
+    **{
+        field: column if column.endswith("_ns") else f"{column} - {_BEGIN}"
+        for field, column in _of_columns(words=False, unit="ns").items()
+    },
+}
+"""Fields that are times, in ns; stamps such as `arrival` count from the run's first arrival."""
 
-COUNTS: Final = {"prompt": "prompt_tokens", "output": "output_tokens", "preemptions": "preemptions"}
-"""Fields that are numbers."""
+COUNTS: Final = {
+    field: column
+    for field, column in sorted(_of_columns(words=False).items(), key=lambda one: one[0] not in SHORT.values())
+    if field not in WORDS
+}
+"""Fields that are whole numbers. They can be matched as words too: `http_status:429` beside `http_status>=400`."""
 
 _FINISH: Final = f"""coalesce(returned, CASE status WHEN 'open' THEN {2**63 - 1}
     ELSE greatest(arrival, admitted, queued, first_scheduled, first_token, last_token) END)"""
@@ -36,7 +59,7 @@ _NEEDS_QUOTES: Final = frozenset(' \t\r\n",\\')
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`tier:paid,gold`: the field is one of these."""
+    """`tier:paid,gold` or `http_status:4*`: the field is one of these."""
 
     field: str
     patterns: tuple[str, ...]
@@ -46,7 +69,8 @@ class Words:
 
     def sql(self) -> str:
         """True where one of the patterns fits; what is not recorded is the empty word."""
-        value = f"coalesce({WORDS[self.field]}, '')"
+        column = WORDS.get(self.field) or f"{COUNTS[self.field]}::VARCHAR"
+        value = f"coalesce({column}, '')"
         return " OR ".join(_fits(value, pattern) for pattern in self.patterns)
 
 
@@ -80,9 +104,8 @@ class Alive:
 
     def sql(self) -> str:
         """An open attempt lives on."""
-        begin = "(SELECT min(arrival) FROM requests)"
-        sides = [f"arrival < {begin} + {self.end}"] if self.end is not None else []
-        sides += [f"{_FINISH} >= {begin} + {self.start}"] if self.start is not None else []
+        sides = [f"arrival < {_BEGIN} + {self.end}"] if self.end is not None else []
+        sides += [f"{_FINISH} >= {_BEGIN} + {self.start}"] if self.start is not None else []
         return " AND ".join(sides) or "true"
 
 
@@ -122,10 +145,50 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Blamed:
+    """`culprit:812`: some of its time was taken by one of these requests, by number in the run or by id."""
+
+    culprits: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"culprit:{','.join(quoted(culprit) for culprit in self.culprits)}"
+
+    def sql(self) -> str:
+        """True where a cause of the attempt has one of them as its culprit."""
+        found = " OR ".join(self._is(culprit) for culprit in self.culprits)
+        its_own = "part.rid = lived.rid AND part.attempt = lived.attempt"
+        return f"EXISTS (SELECT 1 FROM causes AS part WHERE {its_own} AND ({found}))"
+
+    @staticmethod
+    def _is(culprit: str) -> str:
+        if culprit.isascii() and culprit.isdigit():
+            return f"part.culprit::VARCHAR = {_literal(str(int(culprit)))}"
+        return f"part.culprit IN (SELECT rid FROM requests WHERE {_fits('request_id', culprit)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """`sql:"SELECT rid FROM ..."`: in the answer to a question, by its column `rid`, and `attempt` if it has one."""
+
+    question: str
+
+    def __str__(self) -> str:
+        return f"sql:{quoted(self.question)}"
+
+    def sql(self) -> str:
+        """An answer without `attempt` leaves that name to the attempt itself, which is equal to itself."""
+        found = f"SELECT 1 FROM ({self.question}\n) AS asked WHERE asked.rid = lived.rid AND attempt = lived.attempt"
+        return f"EXISTS ({found})"
+
+
+Plain = Words | Bound | Alive | Part | Blamed | Asked
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """`-tier:paid`: everything else, what is not known included."""
 
-    term: "Words | Bound | Alive | Part"
+    term: Plain
 
     def __str__(self) -> str:
         return f"-{self.term}"
@@ -135,7 +198,7 @@ class Not:
         return f"NOT coalesce({self.term.sql()}, false)"
 
 
-Term = Words | Bound | Alive | Part | Not
+Term = Plain | Not
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, Literal, cast
 
-from console.filter import COUNTS, TIMES, WORDS, Alive, Bound, Filter, Not, Op, Part, Term, Words, quoted
+from console.filter import (
+    COUNTS,
+    SHORT,
+    TIMES,
+    WORDS,
+    Alive,
+    Asked,
+    Blamed,
+    Bound,
+    Filter,
+    Not,
+    Op,
+    Part,
+    Plain,
+    Term,
+    Words,
+    quoted,
+)
 from console.theme import CAUSES
 from recorder.errors import UserError
 from recorder.words import Phase, Status
@@ -14,17 +31,17 @@ from recorder.words import Phase, Status
 Names = Mapping[str, Sequence[str]]
 """The words that a run holds for each field, for completion."""
 
-HELP: Final = "status:ok  tier:paid,gold  -model:tiny  e2e>2s  id:chat-*  cause:QUEUE>20%  alive:2s..5s"
+HELP: Final = "status:ok  tier:paid,gold  -model:tiny  e2e>2s  id:chat-*  cause:QUEUE>20%  culprit:812  alive:2s..5s"
 
 _PARTS: Final = ("cause", "phase")
-_FIELDS: Final = (*WORDS, *TIMES, *COUNTS, "alive", *_PARTS)
+_FIELDS: Final = tuple(dict.fromkeys((*WORDS, *TIMES, *COUNTS, "alive", *_PARTS, "culprit", "sql")))
 _STATUSES: Final = tuple(status.value for status in Status)
 _PHASES: Final = tuple(phase.value for phase in Phase)
 _CAUSES: Final = tuple(dict.fromkeys(name for cause in CAUSES for name in (cause.partition("/")[0], cause)))
 _UNITS: Final = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 
 _TOKEN: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^\s"])+', re.DOTALL)
-_HEAD: Final = re.compile(r"([a-z0-9]+)\s*(>=|<=|>|<|:|=)(.*)", re.DOTALL | re.IGNORECASE)
+_HEAD: Final = re.compile(r"([a-z0-9_]+)\s*(>=|<=|>|<|:|=)(.*)", re.DOTALL | re.IGNORECASE)
 _WORD: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",]*)', re.DOTALL)
 _AMOUNT: Final = re.compile(r"([A-Za-z_/]+)\s*(?:(>=|<=|>|<)\s*(.+))?", re.DOTALL)
 _NUMBER: Final = r"(\d{1,15}(?:\.\d{0,9})?|\.\d{1,9})"
@@ -32,6 +49,7 @@ _NUMBER: Final = r"(\d{1,15}(?:\.\d{0,9})?|\.\d{1,9})"
 _DURATION: Final = re.compile(f"{_NUMBER}(ns|us|µs|ms|s|m|h)")
 _PERCENT: Final = re.compile(f"{_NUMBER}%")
 _COUNT: Final = re.compile(r"\d{1,15}")
+_DIGITS: Final = re.compile(r"[\d*?]*")
 
 
 class FilterError(UserError):
@@ -83,13 +101,13 @@ def _term(token: str) -> Term:
     return _plain(token, token)
 
 
-def _plain(token: str, whole: str) -> Words | Bound | Alive | Part:
+def _plain(token: str, whole: str) -> Plain:
     match = _HEAD.fullmatch(token)
     if match is None:
         hint = _meant(token, _FIELDS) or f"for ids write id:*{token}*; other terms: {HELP}"
         raise FilterError(f"{whole!r} is no term of a filter; {hint}")
-    field, op, rest = match[1].lower(), match[2], match[3].strip()
-    if field in WORDS:
+    field, op, rest = SHORT.get(match[1].lower(), match[1].lower()), match[2], match[3].strip()
+    if field in WORDS or (field in COUNTS and op in {":", "="}):
         return _words(field, op, rest)
     if field in {**TIMES, **COUNTS}:
         return _bound(field, op, rest)
@@ -97,6 +115,10 @@ def _plain(token: str, whole: str) -> Words | Bound | Alive | Part:
         return _part(cast("Literal['cause', 'phase']", field), op, rest)
     if field == "alive":
         return _alive(op, rest)
+    if field == "culprit":
+        return _blamed(op, rest)
+    if field == "sql":
+        return _asked(op, rest)
     raise FilterError(f"there is no field {field!r}; {_meant(field, _FIELDS) or _listed(_FIELDS)}")
 
 
@@ -108,7 +130,30 @@ def _words(field: str, op: str, rest: str) -> Words:
     patterns = tuple(dict.fromkeys(_split(rest)))
     if field == "status":
         patterns = tuple(_one_of("state", pattern.lower(), _STATUSES) for pattern in patterns)
+    if field in COUNTS and not all(_DIGITS.fullmatch(pattern) for pattern in patterns):
+        raise FilterError(f"{field} is a number: write {field}>100 or {field}:100; got {rest!r}")
     return Words(field, patterns)
+
+
+def _blamed(op: str, rest: str) -> Blamed:
+    if op not in {":", "="} or not rest:
+        raise FilterError(f"culprit{op}{rest}: write who took the time, by number or id: culprit:812, culprit:chat-7")
+    return Blamed(tuple(dict.fromkeys(_split(rest))))
+
+
+def _asked(op: str, rest: str) -> Asked:
+    """One question; that it has a column `rid` shows when it is asked."""
+    from console.session import QueryError, check_reads_only
+
+    words = list(_split(rest))
+    if op not in {":", "="} or len(words) != 1 or not words[0].strip():
+        raise FilterError('sql: needs one question in quotes that gives rid: sql:"SELECT rid FROM latency WHERE ..."')
+    question = words[0].strip().rstrip(";")
+    try:
+        check_reads_only(question)
+    except QueryError as error:
+        raise FilterError(f"sql: {error}") from error
+    return Asked(question)
 
 
 def _split(rest: str) -> Iterator[str]:
@@ -125,7 +170,7 @@ def _split(rest: str) -> Iterator[str]:
 def _bound(field: str, op: str, rest: str) -> Bound:
     if op not in {">", ">=", "<", "<="}:
         raise FilterError(f"{field} is a number: write {field}>{'500ms' if field in TIMES else '100'}")
-    return Bound(field, cast("Op", op), _time(field, rest) if field in TIMES else _count(field, rest))
+    return Bound(field, cast("Op", op), parse_duration(field, rest) if field in TIMES else _count(field, rest))
 
 
 def _part(kind: Literal["cause", "phase"], op: str, rest: str) -> Part:
@@ -137,7 +182,7 @@ def _part(kind: Literal["cause", "phase"], op: str, rest: str) -> Part:
     if match[2] is None:
         return Part(kind, name)
     share = _PERCENT.fullmatch(match[3])
-    amount = Decimal(share[1]) if share else _time(f"{kind}:{name}", match[3])
+    amount = Decimal(share[1]) if share else parse_duration(f"{kind}:{name}", match[3])
     return Part(kind, name, cast("Op", match[2]), amount)
 
 
@@ -150,13 +195,14 @@ def _alive(op: str, rest: str) -> Alive:
     start, dots, end = rest.partition("..")
     if op not in {":", "="} or not dots:
         raise FilterError(f"alive{op}{rest}: write a stretch of the run, such as alive:2s..5s or alive:2s..")
-    sides = [_time("alive", side.strip()) if side.strip() else None for side in (start, end)]
+    sides = [parse_duration("alive", side.strip()) if side.strip() else None for side in (start, end)]
     if sides[0] is not None and sides[1] is not None and sides[0] > sides[1]:
         raise FilterError(f"alive:{rest} ends before it begins")
     return Alive(sides[0], sides[1])
 
 
-def _time(field: str, text: str) -> int:
+def parse_duration(field: str, text: str) -> int:
+    """A time as it is typed, in ns: `500ms`, `2s`. Raises FilterError, which names the `field`."""
     match = _DURATION.fullmatch(text)
     if match is None:
         unit = f", such as {text}ms or {text}s" if _COUNT.fullmatch(text) else ": 500ms, 2s, 1.5m"

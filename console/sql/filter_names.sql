@@ -6,7 +6,13 @@ WITH words AS (
     UNION ALL
     SELECT 'model', model FROM requests
     UNION ALL
+    SELECT 'model_version', model_version FROM requests
+    UNION ALL
     SELECT 'worker', worker::VARCHAR FROM requests
+    UNION ALL
+    SELECT 'reason', reason FROM requests
+    UNION ALL
+    SELECT 'http_status', http_status::VARCHAR FROM requests
 )
 SELECT field, name, count(*) AS n
 FROM words

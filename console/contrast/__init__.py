@@ -1,0 +1,9 @@
+"""What sets some requests apart: every attribute compared between them and the rest, ranked, with chance accounted for.
+
+attributes.py -> what is compared, and how a filter asks for it
+samples.py -> how many on each side have each value, in SQL
+findings.py -> effect sizes, chance, and the value that tells the sides apart: pure
+answer.py -> which requests are compared, and all of it as one document
+
+Absorbed: Honeycomb's BubbleUp, Tempo's `compare()`. Added: effect sizes one can compare, and false discoveries counted.
+"""

@@ -1,0 +1,156 @@
+"""Some requests against the rest: which they are, and what sets them apart, as plain data (SPEC F3)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from console.blame.cohorts import Slow, read_cohorts
+from console.contrast.attributes import KINDS, names_in, term
+from console.contrast.findings import BELIEVED, LEAST, Finding, Findings, judge
+from console.contrast.samples import QUICK, SLOW, Sample, choose, read_samples
+from console.filter import EVERYTHING, Filter, Words
+from console.session import Session
+
+if TYPE_CHECKING:
+    import duckdb
+
+ANSWERED: Final = Filter((Words("status", ("ok",)),))
+
+FORMULAS: Final = {
+    "effect": "numbers: Cliff's delta, P(inside > outside) - P(inside < outside); words: share inside - share outside",
+    "p": "numbers: Mann-Whitney U, ties corrected; words: chi-square, or Fisher's exact test of a small 2 x 2",
+    "q": f"Benjamini-Hochberg over all attributes; believed where q <= {BELIEVED:g}",
+    "size": "Cliff's delta: large from 0.474, medium from 0.33, small from 0.147 (Romano et al. 2006)",
+    "v": "Cramér's V of all words of the attribute",
+    "values": "values from 512 on that differ by less than 1 % are counted together; shares of E2E to a thousandth",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Which attempts are compared: `selection` against those of `against` that are not in it, and how many each.
+
+    `words` say what the selection is, where nobody chose one.
+    """
+
+    selection: Filter
+    against: Filter
+    inside: int
+    outside: int
+    words: str = ""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing is concluded; None where there are enough on both sides."""
+        few = min(self.inside, self.outside)
+        if few >= LEAST:
+            return None
+        side = "selected" if self.inside <= self.outside else "left to compare with"
+        count = "no request is" if not few else "one request is" if few == 1 else f"only {few} requests are"
+        return f"{count} {side}: too few to tell anything from chance ({LEAST} on each side are needed)"
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """What `tailtrace contrast` tells. Without `findings` it refuses; `left_out` is what the selection is made by."""
+
+    run: str
+    sides: Sides
+    findings: Findings | None
+    left_out: Sequence[str] = ()
+
+
+def contrast(
+    session: Session,
+    selection: Filter = EVERYTHING,
+    against: Filter = EVERYTHING,
+    slow: Slow | None = None,
+    cursor: "duckdb.DuckDBPyConnection | None" = None,
+) -> Contrast:
+    """The selection against the rest; without one, the slow answered requests against the other answered ones.
+
+    `cursor` is a fresh one, under no filter, which lets the caller interrupt. Odd runs fail nothing: they are refused.
+    """
+    cursor = cursor if cursor is not None else session.connect()
+    sides = read_sides(session, selection, against, slow or Slow(), cursor)
+    samples = read_all(session, sides, cursor, (*QUICK, *SLOW))
+    return concluded(session.name, sides, samples)
+
+
+def read_sides(
+    session: Session, selection: Filter, against: Filter, slow: Slow, cursor: "duckdb.DuckDBPyConnection"
+) -> Sides:
+    """Choose the attempts on a cursor, and say which they are."""
+    words = ""
+    if not selection:
+        cohorts = read_cohorts(session, slow, cursor)
+        selection, against = cohorts.slow_filter if cohorts.n else ANSWERED, against & ANSWERED
+        words = cohorts.words.partition(";")[0]
+    chosen, others = (session.picked(only, cursor=cursor) for only in (selection, against))
+    choose(cursor, chosen, others)
+    found = session.query("SELECT inside, count(*) AS n FROM chosen GROUP BY inside", cursor=cursor).to_pylist()
+    counts = {row["inside"]: row["n"] for row in found}
+    return Sides(selection, against, counts.get(True, 0), counts.get(False, 0), words)
+
+
+def read_all(
+    session: Session, sides: Sides, cursor: "duckdb.DuckDBPyConnection", questions: Sequence[str]
+) -> list[Sample]:
+    """The samples behind a contrast; none where there are too few attempts to conclude from."""
+    return [] if sides.refusal else list(read_samples(session, cursor, questions))
+
+
+def concluded(run: str, sides: Sides, samples: Sequence[Sample]) -> Contrast:
+    """What follows from the samples."""
+    if sides.refusal:
+        return Contrast(run, sides, None)
+    made_by = names_in(sides.selection)
+    kept: list[Sample] = []
+    left: list[Sample] = []
+    for sample in samples:
+        name = sample.attribute.name
+        is_told = name in made_by or any(name.startswith(f"{family}/") for family in made_by)
+        (left if is_told else kept).append(sample)
+    return Contrast(run, sides, judge(kept), sorted(sample.attribute.title for sample in left))
+
+
+def document(found: Contrast) -> dict[str, Any]:
+    """For other programs; values are in the attribute's own unit, times in µs."""
+    sides, findings = found.sides, found.findings
+    return {
+        "run": found.run,
+        "selection": str(sides.selection),
+        "against": str(sides.against),
+        "words": sides.words,
+        "inside": sides.inside,
+        "outside": sides.outside,
+        "refusal": sides.refusal,
+        "findings": [_finding(one) for one in findings.believed] if findings else [],
+        "may_be_chance": [_finding(one) for one in findings.chance] if findings else [],
+        "same": list(findings.same) if findings else [],
+        "unknown": list(findings.unknown) if findings else [],
+        "left_out": list(found.left_out),
+        "formulas": FORMULAS,
+    }
+
+
+def _finding(one: Finding) -> dict[str, Any]:
+    attribute = one.attribute
+    asked = term(attribute, one.value, below=one.below)
+    return {
+        "attribute": attribute.name,
+        "title": attribute.title,
+        "kind": KINDS[attribute.kind],
+        "unit": attribute.unit,
+        "effect": one.effect,
+        "size": one.size,
+        "p": one.p,
+        "q": one.q,
+        "n": list(one.n),
+        "inside": one.inside,
+        "outside": one.outside,
+        "value": one.value,
+        "below": one.below,
+        "cramers_v": one.v,
+        "filter": None if asked is None else str(asked),
+    }

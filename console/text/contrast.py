@@ -1,0 +1,175 @@
+"""A contrast as lines: attributes ranked by effect, with both sides' values and, where there is room, histograms."""
+
+from collections.abc import Iterator, Sequence
+from math import floor, log10
+from typing import Final
+
+from console.contrast.answer import FORMULAS, Contrast
+from console.contrast.attributes import KINDS, term
+from console.contrast.findings import BELIEVED, Finding, bin_edges, bins
+from console.text.blame import marked
+from console.text.paint import wrapped
+from console.text.report import counted
+from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, signed_bar, spark
+
+_TITLE: Final = 27
+_BAR: Final = 13
+_VALUE: Final = 12
+_CELLS: Final = 10
+_BARS: Final = 86
+_WIDE: Final = 108
+"""Widths from which on there are bars, and histograms."""
+_TALLEST: Final = 12
+
+
+def contrast_lines(found: Contrast, width: int) -> list[Line]:
+    """All of it, at most `width` cells wide."""
+    lines: list[Line] = [[(clean(found.run), "strong bold")], *head_lines(found, width)]
+    if found.findings is None:
+        return [crop(line, width) for line in lines]
+    lines += [[], *table_lines(found.findings.believed, None, width), [], *foot_lines(found, width)]
+    return [crop(line, width) for line in lines]
+
+
+def head_lines(found: Contrast, width: int) -> list[Line]:
+    """Who is compared with whom, and why nothing is concluded where that is so."""
+    sides = found.sides
+    against = clean(str(sides.against)) or "all"
+    told = f"{counted(sides.inside, 'request')} of {clean(str(sides.selection)) or 'all'}"
+    lines = wrapped(f"{told} against {sides.outside:,} others of {against}", width, "text")
+    lines += wrapped(clean(sides.words), width) if sides.words else []
+    return lines + (wrapped(sides.refusal, width, "warn") if sides.refusal else [])
+
+
+def table_lines(findings: Sequence[Finding], chosen: int | None, width: int, first: int = 0) -> list[Line]:
+    """Findings ranked by effect, from the one at `first` on."""
+    lines = [rule("What sets them apart", width, "effect -1 to 1, largest first")]
+    if not findings:
+        return [*lines, *wrapped("nothing: what differs may be chance", width, "text")]
+    heads = f"{'effect':>9}{'inside':>{_VALUE}}{'outside':>{_VALUE}}  chance"
+    lines.append([(" " * (_TITLE + 2 + (_BAR if width >= _BARS else 0)) + heads, "muted")])
+    for place, finding in enumerate(findings[first:], start=first):
+        lines.append(marked(_row(finding, width), place == chosen, width))
+    return lines
+
+
+def _row(finding: Finding, width: int) -> Line:
+    style = "text" if finding.q <= BELIEVED else "muted"
+    sides = tuple(fit(text, _VALUE - 1, "right") for text in sides_of(finding))
+    line: Line = [
+        ("  ", "text"),
+        (fit(clean(_title(finding)), _TITLE), style),
+        *(signed_bar(finding.effect, _BAR, "accent", "accent") if width >= _BARS else []),
+        (f"{finding.effect:>+9.2f}", "strong" if finding.q <= BELIEVED else "muted"),
+        (f" {sides[0]}", "run.b"),
+        (f" {sides[1]}", "run.a"),
+        (f"  {chance(finding.q):<8}", "muted"),
+    ]
+    return [*line, *_sparks(finding)] if width >= _WIDE else line
+
+
+def _title(finding: Finding) -> str:
+    """The attribute; of words, with the one that differs most."""
+    title = finding.attribute.title
+    return title if finding.sample.is_numeric else f"{title} {finding.value or '(none)'}"
+
+
+def _sparks(finding: Finding) -> Line:
+    if not finding.sample.is_numeric:
+        return []
+    inside, outside = bins(finding, _CELLS)
+    most = max(*inside, *outside)
+    one, other = ("".join(spark(share / most) for share in side) for side in (inside, outside))
+    return [("▏", "faint"), (one, "run.b"), ("▏", "faint"), (other, "run.a"), ("▏", "faint")]
+
+
+def sides_of(finding: Finding) -> tuple[str, str]:
+    """What is typical inside and outside: medians of numbers, shares that have the word."""
+    if not finding.sample.is_numeric:
+        return percent(finding.inside), percent(finding.outside)
+    return value_text(finding.inside, finding.attribute.unit), value_text(finding.outside, finding.attribute.unit)
+
+
+def value_text(value: float, unit: str) -> str:
+    """A number of an attribute with its unit."""
+    if unit == "us":
+        return duration(round(value * 1000))
+    if unit in {"permille", "run"}:
+        return f"{value / 10:.1f}%"
+    return f"{value:,.0f}"
+
+
+def chance(p: float) -> str:
+    """A probability in words short enough for a column."""
+    if p >= 0.001:
+        return f"{p:.3f}"
+    return f"< 1e{floor(log10(p)) + 1}" if p > 1e-99 else "< 1e-99"
+
+
+def finding_lines(finding: Finding, width: int, height: int) -> list[Line]:
+    """One attribute in full: both histograms, what tells the sides apart, and how sure that is."""
+    return [crop(line, width) for line in [*_about(finding, width), [], *_both(finding, width, height)]]
+
+
+def _about(finding: Finding, width: int) -> Iterator[Line]:
+    attribute = finding.attribute
+    yield rule(clean(attribute.title), width, KINDS[attribute.kind])
+    sides, n = sides_of(finding), finding.n
+    what = "median" if finding.sample.is_numeric else f"{clean(str(finding.value)) or '(none)'}:"
+    yield [("inside  ", "run.b bold"), (f"{what} {sides[0]}, n = {n[0]:,}", "text")]
+    yield [("outside ", "run.a bold"), (f"{what} {sides[1]}, n = {n[1]:,}", "text")]
+    v = f", Cramér's V {finding.v:.2f}" if finding.v is not None else ""
+    told = f"effect {finding.effect:+.2f} ({finding.size}){v}; by chance: p {chance(finding.p)}, q {chance(finding.q)}"
+    yield from wrapped(told, width, "text")
+    asked = term(attribute, finding.value, below=finding.below)
+    yield from wrapped(
+        f"apart most at: {clean(str(asked))}" if asked is not None else "no filter can ask this", width, "muted"
+    )
+
+
+def _both(finding: Finding, width: int, height: int) -> Iterator[Line]:
+    """Side by side in one row a cell or word: the share of the inside over that of the outside."""
+    rows = _words(finding) if not finding.sample.is_numeric else _numbers(finding, min(height - 7, _TALLEST))
+    most = max((max(one, other) for _, one, other in rows), default=0.0) or 1.0
+    room = max((width - 16 - 16) // 2, 1)
+    for label, one, other in rows[: max(height - 7, 3)]:
+        yield [
+            (fit(clean(label), 15, "right") + " ", "muted"),
+            *bar(one / most, room, "run.b"),
+            (f"{percent(one):>7} ", "run.b"),
+            *bar(other / most, room, "run.a", "▒"),
+            (f"{percent(other):>7}", "run.a"),
+        ]
+
+
+def _words(finding: Finding) -> list[tuple[str, float, float]]:
+    sample, (n, m) = finding.sample, finding.n
+    rows = [
+        ("others" if value is None else str(value) or "(none)", int(one) / n, int(other) / m)
+        for value, one, other in zip(sample.values, sample.inside, sample.outside, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -max(row[1:]))
+
+
+def _numbers(finding: Finding, cells: int) -> list[tuple[str, float, float]]:
+    cells = max(cells, 3)
+    labels = (f"from {value_text(edge, finding.attribute.unit)}" for edge in bin_edges(finding, cells))
+    return list(zip(labels, *bins(finding, cells), strict=True))
+
+
+def foot_lines(found: Contrast, width: int) -> list[Line]:
+    """What may be chance, what can't differ, and what the numbers mean."""
+    findings = found.findings
+    if findings is None:
+        return []
+    lines: list[Line] = []
+    for told, names in (
+        ("may be chance: ", [one.attribute.title for one in findings.chance]),
+        ("the same for all: ", findings.same),
+        ("known of too few: ", findings.unknown),
+        ("left out, the selection is made by it: ", found.left_out),
+    ):
+        lines += wrapped(clean(told + ", ".join(names)), width, "muted", "  ") if names else []
+    for name in ("effect", "p", "q"):
+        lines += wrapped(f"{name} = {FORMULAS[name]}", width, "muted", "  ")
+    return lines

@@ -1,0 +1,238 @@
+"""Who takes the tail: every table closes to the nanosecond, on any run (SPEC F1, F2, F3)."""
+
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.blame.answer import blame, document
+from console.blame.cohorts import Slow, SlowError, parse_slow, read_cohorts
+from console.blame.interference import CLASSES, interference_of, read_culprits, read_interference, read_pairs
+from console.blame.ledgers import Ledger, excess, read_ledgers
+from console.blame.spread import KINDS, spread_of
+from console.cli import main
+from console.filter_language import parse_filter
+from console.measures import E2E, TPOT, TTFT
+from console.report import UNNAMED
+from console.session import Session
+from console.text.blame import blame_lines
+from console.widgets.ink import width_of
+from tests.console import tui_runs
+from tests.console.runs import MS
+
+ODD = [tui_runs.empty, tui_runs.one_request, tui_runs.no_duration, tui_runs.all_rejected, tui_runs.mixed_ends,
+       tui_runs.damaged]  # fmt: skip
+SLOW = ["p95", "p50", "ttft:p90", "tpot:p99", "300ms", "ttft>50ms", "1h"]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A served run in which long prompts stall chats."""
+    with Session(tui_runs.served(tmp_path_factory.mktemp("runs"), count=60)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("text", "slow"),
+    [
+        ("p95", Slow()),
+        ("P99.9", Slow(percentile=Decimal("99.9"))),
+        ("ttft:p50", Slow(TTFT, Decimal(50))),
+        ("2s", Slow(limit_ns=2_000 * MS)),
+        ("tpot>50ms", Slow(TPOT, limit_ns=50 * MS)),
+        ("e2e:1.5s", Slow(E2E, limit_ns=1_500 * MS)),
+    ],
+)
+def test_what_is_slow_is_read_and_printed(text: str, slow: Slow) -> None:
+    assert parse_slow(text) == slow
+    assert parse_slow(str(slow)) == slow
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("p20", "upper half"),
+        ("slow", "needs a time"),
+        ("2", "such as 2ms or 2s"),
+        ("", "what is slow"),
+        ("p 95", "p95"),
+    ],
+)
+def test_what_is_not_slow_gets_an_answer_that_helps(text: str, words: str) -> None:
+    with pytest.raises(Exception, match=words) as raised:
+        parse_slow(text)
+    assert isinstance(raised.value, SlowError) or "slow" in str(raised.value)
+
+
+@pytest.mark.parametrize("text", SLOW)
+def test_cohorts_are_what_a_hand_written_question_finds(session: Session, text: str) -> None:
+    slow = parse_slow(text)
+    with session.connect() as cursor:
+        cohorts = read_cohorts(session, slow, cursor)
+        ledgers = read_ledgers(session, cohorts, cursor)
+    column = f"{slow.measure.name}_ns"
+    rows = session.query(f"SELECT {column} AS ns FROM latency WHERE status = 'ok'").to_pylist()
+    times = sorted(row["ns"] for row in rows if row["ns"] is not None)
+
+    def rank(share: Fraction) -> float:
+        return float(times[-(-share.numerator * len(times) // share.denominator) - 1])
+
+    is_slow: Callable[[float], bool] = lambda ns: ns > (slow.limit_ns or 0)  # noqa: E731
+    if slow.limit_ns is None:
+        is_slow = lambda ns: ns >= rank(Fraction(slow.percentile / 100))  # noqa: E731
+    typical = [ns for ns in times if rank(Fraction(1, 4)) <= ns <= rank(Fraction(3, 4)) and not is_slow(ns)]
+    assert ledgers.slow.n == sum(map(is_slow, times))
+    assert ledgers.typical.n == len(typical)
+    assert ledgers.whole.n == len(rows)
+    if slow.measure is not TPOT:  # a filter has whole ns
+        assert session.picked(cohorts.slow_filter).num_rows == ledgers.slow.n
+
+
+@pytest.mark.parametrize("text", SLOW)
+def test_the_excess_sums_to_the_difference_of_the_means(session: Session, text: str) -> None:
+    with session.connect() as cursor:
+        found = read_ledgers(session, read_cohorts(session, parse_slow(text), cursor), cursor)
+    for ledger in (found.whole, found.slow, found.typical):
+        assert sum(ledger.phases.values()) == sum(ledger.causes.values()) == ledger.e2e_ns
+        assert UNNAMED in ledger.phases
+        assert UNNAMED in ledger.causes
+    for kind in ("phases", "causes"):
+        rows = excess(found.slow, found.typical, kind)
+        if not found.slow.n:
+            assert rows == []
+            continue
+        slow, typical = found.slow, found.typical
+        assert sum(row.ns for row in rows) == slow.mean(slow.e2e_ns) - typical.mean(typical.e2e_ns)
+        assert sum((row.share or Fraction(0)) for row in rows) == 1
+        assert rows[-1].name == UNNAMED
+        assert [row.ns for row in rows[:-1]] == sorted((row.ns for row in rows[:-1]), reverse=True)
+
+
+def test_long_prompts_stall_the_slow_ones_of_the_served_run(session: Session) -> None:
+    """The planted cause comes first, and the culprits are the long prompts."""
+    chats = parse_filter("id:chat-*")
+    found = blame(session, chats, by="prompt")
+    assert found.ledgers.slow.n == 3
+    assert excess(found.ledgers.slow, found.ledgers.typical, "causes")[0].name == "STALLED_BY_PREFILL"
+    assert str(found.culprits[0]["culprit_id"]).startswith("long-")
+    assert found.interference.culprits[0] == "512-2047"
+    assert all(str(row["request_id"]).startswith("chat-") for row in found.pairs)
+
+
+def test_a_missing_nanosecond_is_unnamed_and_shown() -> None:
+    ledger = Ledger(1, 100, {"queue": 60, UNNAMED: 40}, {"DECODE": 90, UNNAMED: 10})
+    both = ledger + Ledger(1, 50, {"prefill": 50, UNNAMED: 0}, {"DECODE": 45, UNNAMED: 5}, frozenset({"DECODE"}))
+    assert both.phases == {"queue": 60, "prefill": 50, UNNAMED: 40}
+    assert both.causes == {"DECODE": 135, UNNAMED: 15}
+    assert list(both.phases)[-1] == list(both.causes)[-1] == UNNAMED
+
+
+PARTS = st.lists(
+    st.fixed_dictionaries({}, optional={name: st.integers(-50, 10**12) for name in ("a", "b", "c")}),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(PARTS, st.lists(st.integers(0, 10**13), min_size=6, max_size=6))
+def test_the_spread_closes_whatever_is_unnamed(requests: list[dict[str, int]], e2e: list[int]) -> None:
+    """Var(E2E) = sum Var + 2 sum Cov, exactly, and each covariance is that of its definition."""
+    vectors = [{**parts, "E2E": whole, "1": 1} for parts, whole in zip(requests, e2e, strict=False)]
+    names = sorted({name for one in vectors for name in one})
+    products = [
+        (a, b, sum(one.get(a, 0) * one.get(b, 0) for one in vectors)) for a in names for b in names if a <= b
+    ]  # fmt: skip
+    found = spread_of(products)
+    for one in vectors:
+        one[UNNAMED] = one["E2E"] - sum(ns for name, ns in one.items() if name in "abc")
+    assert found.n == len(vectors)
+    assert found.variance == _covariance(vectors, "E2E", "E2E")
+    for a, b in found.covariances:
+        assert found.of(a, b) == found.of(b, a) == _covariance(vectors, a, b)
+    own = sum(found.of(name, name) for name in found.parts)
+    assert own + sum(twice for _, _, twice in found.pairs()) == found.variance
+    assert sum(found.with_whole(name) for name in found.parts) == found.variance
+    assert found.parts[-1] == UNNAMED
+
+
+def _covariance(vectors: list[dict[str, int]], a: str, b: str) -> Fraction:
+    n = len(vectors)
+    means = [Fraction(sum(one.get(name, 0) for one in vectors), n) for name in (a, b)]
+    return sum(((one.get(a, 0) - means[0]) * (one.get(b, 0) - means[1]) for one in vectors), Fraction(0)) / n
+
+
+@pytest.mark.parametrize("by", CLASSES)
+@pytest.mark.parametrize("text", ["", "id:chat-*"])
+def test_the_matrix_sums_to_the_budget(session: Session, by: str, text: str) -> None:
+    with session.connect(parse_filter(text)) as cursor:
+        matrix = read_interference(session, by, cursor)
+        budget = session.ask("answered_time", cursor=cursor).to_pylist()[0]["ns"]
+        blamed = read_culprits(session, cursor)[0]["whole_ns"]
+        pairs = read_pairs(session, cursor, top=10**6)
+    assert matrix.e2e_ns == budget == sum(matrix.whole(victim) for victim in matrix.victims)
+    others = sum(matrix.ns(victim, culprit) for victim in matrix.victims for culprit in matrix.culprits)
+    assert others == blamed == sum(row["ns"] for row in pairs) > 0
+    assert all(row["ns"] == sum(one["ns"] for one in row["causes"]) for row in pairs)
+
+
+def test_culprits_outside_the_filter_keep_their_class(session: Session) -> None:
+    """The filter chooses victims; who took their time is told whoever it was."""
+    with session.connect(parse_filter("id:chat-*")) as cursor:
+        matrix = read_interference(session, "prompt", cursor)
+    assert {"512-2047"} <= set(matrix.culprits)
+    assert {"512-2047"}.isdisjoint(matrix.victims)
+
+
+def test_time_of_a_culprit_that_is_not_in_the_run_is_unknown_not_nobodys() -> None:
+    rows: list[dict[str, object]] = [
+        {"victims": "free", "culprits": None, "cause": "DECODE", "ns": 5},
+        {"victims": "free", "culprits": "unknown", "cause": "QUEUE/BEHIND_FIFO", "ns": 3},
+        {"victims": "", "culprits": "free", "cause": "DECODE", "ns": 2},
+    ]
+    matrix = interference_of("tier", rows)
+    assert (matrix.e2e_ns, matrix.blamed("free"), matrix.ns("free", None), matrix.whole("")) == (10, 3, 5, 2)
+    assert matrix.culprits == ["unknown", "free"]
+
+
+def test_culprits_of_one_cause(session: Session) -> None:
+    with session.connect() as cursor:
+        found = read_culprits(session, cursor, cause="STALLED_BY_PREFILL")
+    assert found
+    assert {one["cause"] for row in found for one in row["causes"]} == {"STALLED_BY_PREFILL"}
+    whole = session.query(
+        "SELECT sum(ns)::BIGINT AS ns FROM causes WHERE cause = 'STALLED_BY_PREFILL' AND culprit >= 0"
+    )
+    assert found[0]["whole_ns"] == whole.to_pylist()[0]["ns"]
+
+
+@pytest.mark.parametrize("make", ODD, ids=lambda make: make.__name__)
+def test_odd_runs_are_told_of_within_any_width(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    with Session(make(tmp_path)) as opened:
+        for text in ("", "status:ok", "id:nobody"):
+            found = blame(opened, parse_filter(text))
+            json.dumps(document(found), allow_nan=False)
+            for width in (60, 80, 160):
+                assert all(width_of(line) <= width for line in blame_lines(found, width))
+            whole = found.ledgers.whole
+            assert sum(whole.phases.values()) == sum(whole.causes.values()) == whole.e2e_ns == found.interference.e2e_ns
+
+
+def test_the_command_prints_the_numbers_of_the_document(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(session.path)
+    assert main(["blame", run, "--slow", "p90", "--by", "cause", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["cohorts"]["slow"] == "e2e:p90"
+    assert sum(found["whole"]["causes_ns"].values()) == found["whole"]["e2e_ns"] == found["interference"]["e2e_ns"]
+    assert sum(part["share"] for part in found["spread"]["phases"]["parts"]) == pytest.approx(1)
+    assert set(found["spread"]) == set(KINDS)
+    assert main(["blame", run, "--slow", "p90"]) == 0
+    text = capsys.readouterr().out
+    assert f"{found['whole']['e2e_ns']:,} ns" in text
+    assert text.count(UNNAMED) >= 5
+    assert main(["blame", run, "--slow", "p9"]) == 2
+    assert "upper half" in capsys.readouterr().err

@@ -1,0 +1,231 @@
+"""What sets requests apart: planted differences come first, noise is called chance, too few is no answer (SPEC F3)."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.cli import main
+from console.contrast.answer import contrast, document
+from console.contrast.attributes import ATTRIBUTES, COMPARED, Attribute, names_in, part, term
+from console.contrast.findings import LEAST, bins, judge
+from console.contrast.samples import Sample
+from console.filter import EVERYTHING
+from console.filter_language import parse_filter
+from console.session import Session, question
+from console.text.contrast import chance, contrast_lines, finding_lines, value_text
+from console.widgets.ink import width_of
+from recorder.schema import REQUESTS
+from tests.console import tui_runs
+from tests.console.test_blame import ODD
+
+COUNT = Attribute("running", "requests running", "state", "", "running")
+WORD = Attribute("tier", "tier", "given", "", "tier")
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A served run with a long prompt among every eight chats."""
+    with Session(tui_runs.served(tmp_path_factory.mktemp("runs"), count=120)) as opened:
+        yield opened
+
+
+def numbers(inside: list[int], outside: list[int], attribute: Attribute = COUNT) -> Sample:
+    values = sorted({*inside, *outside})
+    sides = (np.array([side.count(value) for value in values]) for side in (inside, outside))
+    return Sample(attribute, values, *sides)
+
+
+def test_every_column_of_a_request_is_compared_or_said_to_be_left_out() -> None:
+    asked = question("contrast_words") + question("contrast_numbers")
+    for name in COMPARED:
+        assert name in ATTRIBUTES, name
+        assert name in asked, name
+    fields = {attribute.field for attribute in ATTRIBUTES.values()}
+    assert {"tier", "prompt", "queue_depth", "culprit"} <= fields
+    assert len({column.name for column in REQUESTS.columns} - set(COMPARED)) < 14
+
+
+def _drawn(chooser: np.random.Generator) -> list[int]:
+    return [int(value) for value in chooser.integers(0, 9, 60)]
+
+
+def test_a_planted_difference_comes_first_and_noise_is_called_chance() -> None:
+    chooser = np.random.default_rng(5)
+    noise = [
+        numbers(_drawn(chooser), _drawn(chooser), Attribute(f"noise{i}", f"noise {i}", "given")) for i in range(40)
+    ]
+    planted = numbers([7, 8, 9] * 20, [1, 2, 3] * 20)
+    found = judge([*noise, planted])
+    assert [one.attribute.name for one in found.believed] == ["running"]
+    assert len(found.chance) == 40
+    first = found.believed[0]
+    assert first.effect == pytest.approx(1)
+    assert (first.inside, first.outside, first.value, first.below, first.size) == (8, 2, 7, False, "large")
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=LEAST, max_size=30), st.lists(st.integers(0, 5), min_size=LEAST, max_size=30)
+)
+def test_the_value_that_tells_apart_is_where_the_shares_differ_most(inside: list[int], outside: list[int]) -> None:
+    found = judge([numbers(inside, outside)])
+    for one in (*found.believed, *found.chance):
+        assert not isinstance(one.value, str)
+
+        def share(side: list[int], value: int, below: bool) -> float:
+            return sum((number < value) is below for number in side) / len(side)
+
+        gained = share(inside, one.value, one.below) - share(outside, one.value, one.below)
+        assert gained == pytest.approx(
+            max(abs(share(inside, value, True) - share(outside, value, True)) for value in range(7))
+        )
+
+
+def test_words_are_ranked_by_the_one_that_differs_most() -> None:
+    sample = Sample(WORD, ["free", "gold", None], np.array([2, 30, 8]), np.array([60, 20, 20]))
+    one = judge([sample]).believed[0]
+    assert (one.value, one.inside, one.outside) == ("gold", 0.75, 0.2)
+    assert one.effect == pytest.approx(0.55)
+    assert str(term(one.attribute, one.value)) == "tier:gold"
+    other = judge([Sample(WORD, [None, "x"], np.array([40, 1]), np.array([10, 31]))]).believed[0]
+    assert other.value == "x"
+    assert other.effect == pytest.approx(1 / 41 - 31 / 41)
+
+
+def test_too_few_or_all_alike_is_no_finding() -> None:
+    found = judge([numbers([1] * 9, [1] * 9), numbers([1, 2] * 3, [3] * 40, WORD)])
+    assert (found.believed, found.chance) == ([], [])
+    assert (found.same, found.unknown) == ([COUNT.title], [WORD.title])
+
+
+@given(st.lists(st.integers(-(10**9), 10**9), min_size=LEAST, max_size=40), st.integers(3, 12))
+def test_a_histogram_holds_everybody(values: list[int], cells: int) -> None:
+    found = judge([numbers(values, [0, 1] * LEAST)])
+    for one in (*found.believed, *found.chance):
+        for side in bins(one, cells):
+            assert sum(side) == pytest.approx(1)
+            assert len(side) == cells
+        assert all(width_of(line) <= 60 for line in finding_lines(one, 60, 20))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "below", "text"),
+    [
+        (ATTRIBUTES["prompt_tokens"], 2048, False, "prompt>=2048"),
+        (ATTRIBUTES["queue_depth"], 3, True, "queue_depth<3"),
+        (ATTRIBUTES["ttft"], 1500, False, "ttft>=1500us"),
+        (ATTRIBUTES["worker"], "1", False, "worker:1"),
+        (ATTRIBUTES["reason"], "", False, 'reason:""'),
+        (ATTRIBUTES["culprit"], "812", False, "culprit:812"),
+        (part("cause", "QUEUE/SEQ_SLOTS"), 125, False, "cause:QUEUE/SEQ_SLOTS>=12.5%"),
+        (part("phase", "decode"), 40, True, "phase:decode<4%"),
+    ],
+)
+def test_a_value_becomes_a_term_that_can_be_typed(
+    attribute: Attribute, value: int | str, below: bool, text: str
+) -> None:
+    made = term(attribute, value, below=below)
+    assert str(made) == text
+    assert parse_filter(text).terms == (made,)
+
+
+def test_what_a_filter_cannot_ask_makes_no_term() -> None:
+    for name in ("arrival", "met_decodes", "culprit_tier", "main_cause", "staleness"):
+        assert term(ATTRIBUTES[name], 3) is None
+    assert term(ATTRIBUTES["culprit"], "") is None
+
+
+def test_long_prompts_are_what_sets_apart_who_prefills_long(session: Session) -> None:
+    """By another road than the prompt's length: its share of the time, so that the attribute has to be found."""
+    found = contrast(session, parse_filter("phase:prefill>30%"), parse_filter("status:ok"))
+    assert found.findings is not None
+    names = [one.attribute.name for one in found.findings.believed]
+    assert names.index("prompt_tokens") < 6
+    first = next(one for one in found.findings.believed if one.attribute.name == "prompt_tokens")
+    assert first.size == "large"
+    assert first.inside > first.outside
+    assert "share of prefill" in found.left_out
+
+
+def test_the_terms_of_findings_pick_more_inside_than_outside(session: Session) -> None:
+    """Each chip that is offered keeps its promise, asked of the run by its filter."""
+    chosen, rest = parse_filter("id:chat-* phase:decode>30%"), parse_filter("status:ok")
+    found = document(contrast(session, chosen, rest))
+    inside = _pairs(session, str(chosen))
+    outside = _pairs(session, "status:ok") - inside
+    checked = 0
+    for one in found["findings"]:
+        if one["filter"] is not None:
+            picked = _pairs(session, one["filter"])
+            shares = len(picked & inside) / len(inside), len(picked & outside) / len(outside)
+            # Words may be told by being rarer inside; numbers are always from where there are more inside on.
+            assert shares[0] != shares[1] if isinstance(one["value"], str) else shares[0] > shares[1], one["attribute"]
+            checked += 1
+    assert checked >= 5
+
+
+def _pairs(session: Session, text: str) -> set[tuple[int, int]]:
+    rows = session.picked(parse_filter(text)).to_pylist()
+    return {(row["rid"], row["attempt"]) for row in rows}
+
+
+def test_without_a_selection_the_slow_answered_ones_are_compared(session: Session) -> None:
+    from console.blame.cohorts import parse_slow
+
+    found = contrast(session, EVERYTHING, EVERYTHING, parse_slow("p90"))
+    assert found.sides.words.startswith("slow: E2E ≥ p90")
+    assert found.sides.inside == 13  # ranks 108 to 120
+    assert found.sides.inside + found.sides.outside == session.picked(parse_filter("status:ok")).num_rows
+    assert {"E2E", "TTFT"} <= set(found.left_out)
+
+
+@pytest.mark.parametrize("text", ["id:nobody", "id:chat-000", "alive:0s.."])
+def test_too_few_on_a_side_is_refused_in_words(session: Session, text: str) -> None:
+    found = contrast(session, parse_filter(text))
+    assert found.findings is None
+    assert found.sides.refusal is not None
+    assert "too few" in found.sides.refusal
+    assert document(found)["findings"] == []
+    assert any("too few" in text for line in contrast_lines(found, 200) for text, _ in line)
+
+
+def test_who_selects_by_a_latency_selects_by_all_of_them() -> None:
+    assert {"e2e", "ttft", "tpot", "queue"} <= names_in(parse_filter("ttft>2s"))
+    assert names_in(parse_filter("-tier:paid")) == {"tier"}
+    assert "cause:QUEUE" in names_in(parse_filter("cause:QUEUE>2%"))
+    assert names_in(parse_filter("alive:1s..2s")) == {"arrival"}
+
+
+@pytest.mark.parametrize("make", ODD, ids=lambda make: make.__name__)
+def test_odd_runs_are_told_of_within_any_width(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    with Session(make(tmp_path)) as opened:
+        for text in ("", "status:ok", "status:rejected"):
+            found = contrast(opened, parse_filter(text))
+            json.dumps(document(found), allow_nan=False)
+            for width in (60, 80, 160):
+                assert all(width_of(line) <= width for line in contrast_lines(found, width))
+
+
+def test_the_command_prints_what_the_document_holds(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["contrast", str(session.path), "--filter", "id:long-*", "--against", "status:ok"]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["selection"] == "id:long-*"
+    assert found["inside"] == 15
+    assert found["findings"][0]["size"] == "large"
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    assert found["findings"][0]["title"] in text
+    assert "may be chance" in text
+
+
+def test_small_numbers_fit_their_column() -> None:
+    assert [chance(p) for p in (0.5, 0.001, 0.0009, 1e-12, 3e-7, 0.0)] == [
+        "0.500", "0.001", "< 1e-3", "< 1e-11", "< 1e-6", "< 1e-99",
+    ]  # fmt: skip
+    assert value_text(1500, "us") == "1.50ms"
+    assert value_text(125, "permille") == "12.5%"
