@@ -101,12 +101,14 @@ class Session:
         self.narrow(cursor, only)
         return cursor
 
-    def narrow(self, cursor: duckdb.DuckDBPyConnection, only: Filter) -> None:
-        """Put a cursor under a filter, once."""
+    def narrow(self, cursor: duckdb.DuckDBPyConnection, only: Filter, *, causes: bool = False) -> None:
+        """Put a cursor under a filter, once; with `causes` also those, for SQL that joins no requests."""
         if not only:
             return
         cursor.register("picked", self.picked(only, cursor=cursor))
-        for view in NARROWED:
+        if causes:
+            self.load_causes()
+        for view in (*NARROWED, *(["causes"] if causes else [])):
             of_whole = f"SELECT * FROM memory.main.{view} SEMI JOIN picked USING (rid, attempt)"
             cursor.execute(f"CREATE TEMP VIEW {view} AS {of_whole}").fetchall()
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from console.filter import COUNTS, EVERYTHING, TIMES, WORDS, Alive, Bound, Filter, Not, Op, Part, Words
+from console.filter import COUNTS, EVERYTHING, TIMES, WORDS, Alive, Blamed, Bound, Filter, Not, Op, Part, Words
 from console.filter_language import FilterError, complete, parse_filter
 from console.session import Session
+from recorder.schema import REQUESTS
 from recorder.words import Phase, Status
 from tests.console.tui_runs import mixed_ends
 
@@ -33,6 +34,8 @@ plain = st.one_of(
     st.builds(Words, st.just("status"), some(st.sampled_from([s.value for s in Status]))),
     st.builds(Bound, st.sampled_from([*TIMES]), OPS, NS),
     st.builds(Bound, st.sampled_from([*COUNTS]), OPS, st.integers(0, 10**6)),
+    st.builds(Words, st.sampled_from([*COUNTS]), some(st.from_regex(r"[0-9*?]{0,4}", fullmatch=True))),
+    st.builds(Blamed, some(TEXT | st.integers(0, 30).map(str))),
     st.tuples(NS, NS).map(sorted).map(lambda sides: Alive(*sides)),
     st.builds(Alive, st.none() | NS, st.none()),
     st.builds(Part, st.just("phase"), st.sampled_from([p.value for p in Phase]), OPS, SHARES | NS),
@@ -75,7 +78,18 @@ def test_a_term_and_its_negation_share_out_all_requests(session: Session, term: 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "status:ok", "id:chat-*", "cause:QUEUE>5%", "phase:decode>100ms", "alive:..100ms"]
+    "text",
+    [
+        "",
+        "status:ok",
+        "id:chat-*",
+        "cause:QUEUE>5%",
+        "phase:decode>100ms",
+        'http_status:"" max_tokens:16',
+        "culprit:3",
+        "culprit:long-*",
+        "alive:..100ms",
+    ],
 )
 def test_a_filter_picks_what_a_hand_written_question_finds(session: Session, text: str) -> None:
     by_hand = {
@@ -86,9 +100,14 @@ def test_a_filter_picks_what_a_hand_written_question_finds(session: Session, tex
             WHERE causes.rid = latency.rid AND cause LIKE 'QUEUE%') > 5 * e2e_ns""",
         "phase:decode>100ms": """(SELECT sum("end" - start) FROM spans
             WHERE spans.rid = latency.rid AND name = 'decode') > 100000000""",
+        'http_status:"" max_tokens:16': "max_tokens = 16",
+        "culprit:3": "EXISTS (SELECT 1 FROM causes WHERE causes.rid = latency.rid AND culprit = 3)",
+        "culprit:long-*": """EXISTS (SELECT 1 FROM causes WHERE causes.rid = latency.rid AND culprit IN
+            (SELECT rid FROM requests WHERE starts_with(request_id, 'long-')))""",
         "alive:..100ms": "arrival < (SELECT min(arrival) FROM latency) + 100000000",
     }
-    found = session.query(f"SELECT rid, attempt FROM latency WHERE {by_hand[text]}").to_pylist()
+    lived = "latency JOIN (SELECT rid, attempt, max_tokens FROM requests) AS asked USING (rid, attempt)"
+    found = session.query(f"SELECT rid, attempt FROM {lived} WHERE {by_hand[text]}").to_pylist()
     assert picked(session, parse_filter(text)) == {(row["rid"], row["attempt"]) for row in found}
     assert found
 
@@ -112,6 +131,21 @@ def test_spellings_of_one_filter() -> None:
     assert parse_filter("cause:queue") == parse_filter("cause:QUEUE>0s") == Filter((Part("cause", "QUEUE"),))
     assert parse_filter("e2e>1.5s e2e>1500ms") == Filter((Bound("e2e", ">", 1_500_000_000),))
     assert parse_filter("cause:QUEUE>050.0%") == parse_filter("cause:QUEUE>50%")
+    assert parse_filter("prompt_tokens>5 request_id:a") == parse_filter("prompt>5 id:a")
+    assert parse_filter("http_status=429") == Filter((Words("http_status", ("429",)),))
+
+
+def test_every_column_of_a_request_is_a_field() -> None:
+    for column in REQUESTS.columns:
+        is_words = isinstance(column.kind, int) or column.words
+        text = (
+            f"{column.name}:{'ok' if column.words else '4'}"
+            if is_words
+            else f"{column.name}>4{'s' if column.unit else ''}"
+        )
+        if column.name == "worker":
+            text = "worker:4"
+        assert len(parse_filter(text).terms) == 1, text
 
 
 @pytest.mark.parametrize(
@@ -122,6 +156,11 @@ def test_spellings_of_one_filter() -> None:
         ("e2e>2", "such as 2ms or 2s"),
         ("e2e:2s", "write e2e>500ms"),
         ("prompt>many", "whole number"),
+        ("prompt:many", "write prompt>100 or prompt:100"),
+        ("http_statu:429", "did you mean http_status?"),
+        ("deadline>3", "such as 3ms or 3s"),
+        ("culprit>3", "culprit:812"),
+        ("culprit:", "culprit:812"),
         ("tier>3", "write tier:3"),
         ("tier:", "needs a word"),
         ("cause:STALLED_BY_PREFIL>2%", "did you mean STALLED_BY_PREFILL?"),

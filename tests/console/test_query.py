@@ -29,6 +29,15 @@ def test_json_is_a_list_of_rows(golden_run: Path, capfdbinary: pytest.CaptureFix
     assert json.loads(capfdbinary.readouterr().out) == ANSWER
 
 
+def test_a_filter_narrows_what_is_told_of_requests(golden_run: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    sql = """SELECT (SELECT count(*) FROM requests) AS requests, (SELECT count(DISTINCT rid) FROM causes) AS caused,
+        (SELECT count(*) FROM spans) AS spans, (SELECT count(*) FROM steps) AS steps"""
+    ask(golden_run, sql, "--filter", "id:req-1", "--format", "json")
+    assert json.loads(capfdbinary.readouterr().out) == [{"requests": 1, "caused": 1, "spans": 5, "steps": 5}]
+    ask(golden_run, sql, "--filter", "http_status>=400", "--format", "json")
+    assert json.loads(capfdbinary.readouterr().out)[0]["requests"] == 1
+
+
 def test_csv_has_a_header_and_empty_nulls(golden_run: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     ask(golden_run, SQL, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(capfdbinary.readouterr().out.decode())))
