@@ -14,7 +14,7 @@ from console.asking import Asker, busy, wait_until_quiet
 from console.book import Book
 from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
-from console.remembering import Memory, Remembered
+from console.remembering import Memory, Preferences, Remembered
 from console.screentable import SCREENS, Place
 from console.theme import COLOURS
 from recorder.errors import UserError
@@ -76,6 +76,7 @@ class Tailtrace(App[None]):
         self.slo_ns = slo_ns
         self.watch_live = watch
         self.wanted_t: int | None = None
+        self.compact = False
         self._start, self._recall_filter = start, only is None
         self._askers: list[Asker] = []
         for theme in (_theme(dark=True), _theme(dark=False)):
@@ -100,6 +101,7 @@ class Tailtrace(App[None]):
         """Begin with the screen that was asked for, and with what is remembered of the runs."""
         for book in self.books:
             self.recall(book)
+        self._recall_preferences()
         await self.switch_mode(self._start)
         if self.watch_live is not None:
             self.set_interval(_LOOK_S, self.look)
@@ -137,6 +139,13 @@ class Tailtrace(App[None]):
             book.marks = remembered.marks
             if self._recall_filter and book is self.books[0]:
                 self.only = parse_filter(remembered.filter)
+        except UserError as error:
+            self.notify(str(error), severity="warning", markup=False, timeout=10)
+
+    def _recall_preferences(self) -> None:
+        """How somebody likes the console."""
+        try:
+            self.compact = self.memory.preferences().compact
         except UserError as error:
             self.notify(str(error), severity="warning", markup=False, timeout=10)
 
@@ -212,6 +221,18 @@ class Tailtrace(App[None]):
     def action_toggle_theme(self) -> None:
         """Dark to light, and back."""
         self.theme = "tailtrace-light" if self.current_theme.dark else "tailtrace-dark"
+
+    def action_toggle_compact(self) -> None:
+        """More on a small screen, or room to breathe; on all screens, and the next time too."""
+        from console.screens.base import RunScreen
+
+        self.compact = not self.compact
+        if isinstance(self.screen, RunScreen):
+            self.screen.fit_density()
+        try:
+            self.memory.prefer(Preferences(compact=self.compact))
+        except UserError as error:
+            self.notify(str(error), severity="warning", markup=False, timeout=10)
 
     def action_help(self) -> None:
         """Show every key."""

@@ -1,12 +1,15 @@
 """In which order lanes stand below each other: as they arrived, by latency, or by the time in a phase. Pure."""
 
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
 from console.timeline import Ints
 from recorder.words import Phase
+
+if TYPE_CHECKING:
+    from console.lanes import Lanes
 
 ARRIVAL: Final = "arrival"
 LATENCY: Final = "latency"
@@ -34,6 +37,14 @@ class Order:
         among[shown] = True
         arranged: Ints = self.lanes[among[self.lanes]]
         return arranged
+
+
+def order_of(lanes: "Lanes", by: str) -> Order:
+    """Lanes by one of `ORDERS`. The life of who is still there counts as far as it is known."""
+    if by == ARRIVAL:
+        return Order()
+    lived = lanes.columns["finish"] - lanes.columns["arrival"]
+    return Order.of(by, lived if by == LATENCY else lanes.time_in(by))
 
 
 def next_order(by: str, step: int) -> str:

@@ -3,15 +3,19 @@
 Methods take `now`, the viewer's clock in ns. A frame is cut from it when one is wanted; it never looks at a clock.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+import numpy as np
 
 from console.lanes import Lane, Lanes
 from console.marks import Marks
+from console.ordering import ARRIVAL, Order, place_of
 from console.playhead import Playhead
 from console.seeking import Places
-from console.timeline import Passes, Window
-from console.widgets.chart import Frame, top_following, top_for
+from console.selecting import Stretch
+from console.timeline import Ints, Passes, Window
+from console.widgets.frame import Frame, top_following, top_for
 
 _LIVE_NS: Final = 30 * 10**9
 """How much of a watched run is on screen, unless somebody has zoomed."""
@@ -19,7 +23,10 @@ _LIVE_NS: Final = 30 * 10**9
 
 @dataclass
 class Replay:
-    """Where somebody stands in a run. `playhead` is the truth; frames are made from it and thrown away."""
+    """Where somebody stands in a run. `playhead` is the truth; frames are made from it and thrown away.
+
+    `stretch` is what somebody has selected of the run; with `extending` it grows with the playhead.
+    """
 
     lanes: Lanes
     slo_ns: int | None
@@ -27,20 +34,27 @@ class Replay:
     window: Window
     selected: int | None
     slow: frozenset[int]
+    misses: Ints
     top: int = 0
     marks: Marks = ()
+    order: Order = field(default_factory=Order)
+    stretch: Stretch | None = None
+    extending: bool = False
+    compact: bool = False
+    _shown: tuple[Window, Order, Ints] | None = None
 
     @classmethod
     def of(cls, lanes: Lanes, slo_ns: int | None) -> "Replay":
         """Everything on screen, the playhead at rest at the end, where all has happened."""
-        window = lanes.window
+        window, slow = lanes.window, lanes.slow(slo_ns)
         return cls(
             lanes=lanes,
             slo_ns=slo_ns,
             playhead=Playhead.resting(window.low, window.high),
             window=window,
             selected=int(lanes.sighted[0]) if len(lanes.sighted) else None,
-            slow=frozenset(lanes.slow(slo_ns).tolist()),
+            slow=frozenset(slow.tolist()),
+            misses=np.minimum(lanes.columns["arrival"][slow] + _limit(lanes, slo_ns), lanes.columns["finish"][slow]),
         )
 
     def resume(self, before: "Replay", now: int) -> None:
@@ -52,6 +66,7 @@ class Replay:
         low, high = self.window.low, self.window.high
         self.playhead = self.playhead if ended else before.playhead.over(low, high, now)
         self.window = before.window.over(low, high)
+        self.stretch, self.extending = before.stretch, before.extending
         lane = before.lane()
         index = self.lanes.of_rid(lane.rid) if lane is not None else None
         self.selected = self._nearest(index) if index is not None else self.selected
@@ -81,16 +96,40 @@ class Replay:
         return int(sighted[min(int(sighted.searchsorted(index)), len(sighted) - 1)]) if len(sighted) else None
 
     def frame(self, now: int, rows: int, *, follow: bool = False) -> Frame:
-        """The picture of this instant. With `follow` window and rows move so that what happens there can be seen."""
+        """The picture of this instant. With `follow` window and rows move so that what happens there can be seen; rows
+        only where they are in the order of time."""
         at = self.playhead.position(now)
+        if self.extending and self.stretch is not None:
+            self.stretch = self.stretch.to(at)
         if follow:
             self.window = self.window.reveal(at)
-        shown = self.lanes.alive(self.window)
-        if follow:
+        shown = self.shown()
+        if follow and self.order.by == ARRIVAL:
             self.top = top_following(self.lanes, shown, at, self.top, rows)
         else:
             self.top = top_for(self.selected, shown, self.top, rows)
-        return Frame(at, self.window, self.selected, self.top, self.slow, self.marks)
+        return Frame(
+            at=at,
+            window=self.window,
+            selected=self.selected,
+            top=self.top,
+            slow=self.slow,
+            marks=self.marks,
+            shown=shown,
+            order=self.order.by,
+            worker=self.worker(),
+            stretch=self.stretch,
+            misses=self.misses,
+            compact=self.compact,
+        )
+
+    def shown(self) -> Ints:
+        """The lanes of the window from the top; worked out once for a window, as it rests while the playhead runs."""
+        kept = self._shown
+        if kept is None or kept[0] != self.window or kept[1] is not self.order:
+            kept = (self.window, self.order, self.order.arrange(self.lanes.alive(self.window)))
+            self._shown = kept
+        return kept[2]
 
     def lane(self) -> Lane | None:
         """The selected lane."""
@@ -133,27 +172,75 @@ class Replay:
 
     def zoom(self, step: int, now: int) -> None:
         """Closer (1) or farther (-1), about the playhead."""
+        self.zoom_about(step, self.playhead.position(now))
+
+    def pan_to(self, t: int, now: int) -> None:
+        """The playhead to an instant, and the window about it."""
+        self.window = self.window.centred(t)
+        self.seek(t, now)
+
+    def zoom_about(self, step: int, t: int) -> None:
+        """Closer (1) or farther (-1), about an instant that keeps its place."""
         numerator, denominator = (1, 2) if step > 0 else (2, 1)
-        self.window = self.window.zoom(numerator, denominator, self.playhead.position(now))
+        self.window = self.window.zoom(numerator, denominator, t)
 
     def select_by(self, step: int) -> None:
         """Select a lane further down (up) among those of the window."""
-        shown = self.lanes.alive(self.window)
+        shown = self.shown()
         if not len(shown):
             return
-        selected = -1 if self.selected is None else self.selected
-        place = int(shown.searchsorted(selected))
-        on_screen = place < len(shown) and int(shown[place]) == selected
-        place += step if on_screen or step < 0 else step - 1
-        self.selected = int(shown[min(max(place, 0), len(shown) - 1)])
+        place = place_of(shown, self.selected)
+        if place is None:
+            place = self._beside(shown) - (1 if step > 0 else 0)
+        self.selected = int(shown[min(max(place + step, 0), len(shown) - 1)])
 
     def in_sight(self) -> int | None:
         """The selected lane, after selecting the nearest of those in the window where it is not among them."""
-        shown = self.lanes.alive(self.window)
-        if len(shown) and self.selected not in shown:
-            place = int(shown.searchsorted(-1 if self.selected is None else self.selected))
-            self.selected = int(shown[min(place, len(shown) - 1)])
+        shown = self.shown()
+        if len(shown) and place_of(shown, self.selected) is None:
+            self.selected = int(shown[min(self._beside(shown), len(shown) - 1)])
         return self.selected
+
+    def scroll(self, lines: int, rows: int) -> None:
+        """Other rows, and the selection no farther than it must go to stay among them."""
+        shown = self.shown()
+        self.top = max(min(self.top + lines, len(shown) - rows), 0)
+        visible = shown[self.top : self.top + max(rows, 1)]
+        if len(visible) and place_of(visible, self.selected) is None:
+            self.selected = int(visible[0 if lines > 0 else -1])
+
+    def _beside(self, shown: Ints) -> int:
+        """Where the selected lane would stand among lanes as they arrived; in any other order that is the top."""
+        selected = -1 if self.selected is None else self.selected
+        return int(shown.searchsorted(selected)) if self.order.by == ARRIVAL else 0
+
+    def begin_stretch(self, now: int) -> None:
+        """Select from the playhead on; where a selection grows already, it stays as it is."""
+        at = self.playhead.position(now)
+        if self.extending:
+            self.extending = False
+        else:
+            self.stretch, self.extending = Stretch.between(at, at), True
+
+    def extend(self, columns: int, width: int, now: int) -> None:
+        """Let the selection end by columns of the chart further on; begin one at the playhead where there is none."""
+        if self.stretch is None or self.stretch.anchor is None:
+            at = self.playhead.position(now)
+            self.stretch = Stretch.between(at, at)
+        self.nudge(columns, width, now)
+        self.stretch = self.stretch.to(self.playhead.position(now))
+
+    def look_closer(self, now: int) -> None:
+        """The window to the selected stretch, and the playhead into it."""
+        if self.stretch is not None:
+            at = self.playhead.position(now)
+            self.window = self.window.around(self.stretch.start, self.stretch.end)
+            if not self.window.start <= at <= self.window.end:
+                self.seek(self.stretch.start, now)
+
+    def drop_stretch(self) -> None:
+        """Select nothing."""
+        self.stretch, self.extending = None, False
 
     def next_slow(self, step: int) -> int | None:
         """The next lane that is over the SLO, in the order of arrival; None where there is none that way."""
@@ -165,8 +252,8 @@ class Replay:
     def show(self, index: int, now: int) -> None:
         """Select a lane with its whole life on screen, and rest where it went over the SLO, or else at its end."""
         lane = self.lanes.lane(index)
-        limit = self.slo_ns if self.slo_ns is not None else self.lanes.p95
-        missed = lane.finish if limit is None else min(lane.arrival + limit, lane.finish)
+        limit = _limit(self.lanes, self.slo_ns)
+        missed = min(lane.arrival + limit, lane.finish) if limit else lane.finish
         if not (self.window.start <= lane.arrival and lane.finish <= self.window.end):
             self.window = self.window.around(lane.arrival, lane.finish)
         self.playhead = self.playhead.pause(now).seek(missed, now)
@@ -190,3 +277,8 @@ class Replay:
         if self.lanes.in_sight[index]:
             self.selected = index
         return self.lanes.lane(index).arrival
+
+
+def _limit(lanes: Lanes, slo_ns: int | None) -> int:
+    """How long a request may take, ns: the SLO, or else the p95 of the run."""
+    return slo_ns if slo_ns is not None else lanes.p95 or 0

@@ -1,25 +1,57 @@
-"""The life of one request: its stamps, phases, causes with their culprits, steps and events, as plain data."""
+"""The life of one request: stamps, phases, causes and culprits, token gaps, neighbours, attempts, as plain data."""
 
 import difflib
 import re
-from typing import Any, Final, TypedDict
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from console.session import Session, rows
+from console.tokengaps import Gap, Pass, losses_of, stalls_of, token_gaps
+from recorder.attribution.stalls import Held, Stalls
 from recorder.errors import UserError
+
+if TYPE_CHECKING:
+    import duckdb
 
 STAMPS: Final = ("arrival", "admitted", "queued", "first_scheduled", "first_token", "last_token", "returned")
 """In the order they must have."""
 
 _NUMBER: Final = re.compile(r"(?:req:)?(\d{1,18})")
 _SUGGESTIONS: Final = 3
+_FOREVER: Final = 2**63 - 1
+
+
+class TokenGap(TypedDict):
+    """From one token to the next, number `token` of the answer, which `step` gave. `parts_ns` sum to `ns`.
+
+    `worst` is the largest part that was not the request's own computing, `culprit` who had most of what others took.
+    """
+
+    token: int
+    step: int
+    since: int
+    ns: int
+    worst: str
+    culprit: int | None
+    culprit_id: str | None
+    parts_ns: dict[str, int]
 
 
 class Life(TypedDict):
-    """One attempt. `request` is its row with the measures added; times are ns on the run's clock."""
+    """One attempt. `request` is its row with the measures added; times are ns on the run's clock.
+
+    `passes` are all of its worker's from its first to its last one, each with what the request did in it and with whom
+    it shared it; `neighbours` sums that up by request. `gaps` begin with the longest. `family` are the attempts that
+    belong together: of the same id, or one a retry of the other.
+    """
 
     request: dict[str, Any]
     phases: list[dict[str, Any]]
     causes: list[dict[str, Any]]
+    gaps: list[TokenGap]
+    neighbours: list[dict[str, Any]]
+    passes: list[dict[str, Any]]
+    family: list[dict[str, Any]]
     steps: list[dict[str, Any]]
     events: list[dict[str, Any]]
 
@@ -30,7 +62,7 @@ class RequestNotFoundError(UserError):
 
 def lives(session: Session, wanted: str) -> list[Life]:
     """Every attempt of the request somebody means: by the id its client knows, else by its number (`7`, `req:7`)."""
-    return [_life(session, row["rid"], row["attempt"]) for row in find(session, wanted)]
+    return [life_of(session, row["rid"], row["attempt"]) for row in find(session, wanted)]
 
 
 def find(session: Session, wanted: str) -> list[dict[str, Any]]:
@@ -43,13 +75,64 @@ def find(session: Session, wanted: str) -> list[dict[str, Any]]:
     return by_id or found
 
 
-def _life(session: Session, rid: object, attempt: object) -> Life:
-    return Life(
-        request=rows(session.ask("request", rid=rid, attempt=attempt))[0],
-        phases=rows(session.ask("request_phases", rid=rid, attempt=attempt)),
-        causes=rows(session.ask("request_causes", rid=rid, attempt=attempt)),
-        steps=rows(session.ask("request_steps", rid=rid)),
-        events=rows(session.ask("request_events", rid=rid)),
+def life_of(session: Session, rid: int, attempt: int, cursor: "duckdb.DuckDBPyConnection | None" = None) -> Life:
+    """All that is known of one attempt. A cursor lets the caller interrupt."""
+    ask = partial(session.ask, cursor=cursor)
+    request = rows(ask("request", rid=rid, attempt=attempt))[0]
+    since, until = _lifetime(request)
+    worker = request["worker"]
+    reach: dict[str, Any] | None = next(
+        iter(rows(ask("request_reach", rid=rid, worker=worker, since=since, until=until))), None
+    )
+    events = [row for row in rows(ask("request_events", rid=rid)) if since <= _int(row["t"]) <= until]
+    life = Life(
+        request=request,
+        phases=rows(ask("request_phases", rid=rid, attempt=attempt)),
+        causes=rows(ask("request_causes", rid=rid, attempt=attempt)),
+        gaps=[],
+        neighbours=[],
+        passes=[],
+        family=rows(ask("request_attempts", rid=rid)),
+        steps=[],
+        events=events,
+    )
+    if reach is not None:
+        life["passes"] = rows(ask("request_passes", rid=rid, **reach))
+        life["neighbours"] = rows(ask("request_neighbours", rid=rid, **reach))
+        life["steps"] = rows(ask("request_steps", rid=rid, **reach))
+        stalls = ask("request_stalls", worker=reach["worker"], since=since, until=until)
+        life["gaps"] = _gaps(life, Stalls.read(stalls))
+    return life
+
+
+def _lifetime(request: dict[str, Any]) -> tuple[int, int]:
+    """From its arrival until it was gone; for ever where nobody knows."""
+    stamps = [request[name] for name in STAMPS if request[name] is not None]
+    if request["status"] == "open" or request["last_token"] is None:
+        return request["arrival"], request["returned"] or _FOREVER
+    return request["arrival"], max(stamps) + 1
+
+
+def _gaps(life: Life, stalls: Stalls) -> list[TokenGap]:
+    passes = [Pass.of(row) for row in life["passes"]]
+    held = stalls_of(Held.of(stalls.blocking()))
+    found = token_gaps(passes, life["request"]["prompt_tokens"], losses_of(life["events"]), held)
+    names = {row["rid"]: row["request_id"] for row in life["neighbours"]}
+    names |= {row["prefiller"]: row["prefiller_id"] for row in life["passes"] if row["prefiller"] is not None}
+    return [_told(gap, names) for gap in sorted(found, key=lambda gap: (-gap.ns, gap.token))]
+
+
+def _told(gap: Gap, names: dict[int, str | None]) -> TokenGap:
+    culprit = gap.culprit
+    return TokenGap(
+        token=gap.token,
+        step=gap.step,
+        since=gap.since,
+        ns=gap.ns,
+        worst=gap.worst,
+        culprit=culprit,
+        culprit_id=None if culprit is None else names.get(culprit),
+        parts_ns=dict(sorted(gap.parts.items(), key=lambda part: -part[1])),
     )
 
 
@@ -61,3 +144,7 @@ def _hint(session: Session, wanted: str) -> str:
     if near:
         return f"did you mean {', '.join(near)}?"
     return f"its ids are like {known[0]}, and req:NUMBER names one by its number in the run"
+
+
+def _int(value: object) -> int:
+    return int(str(value))

@@ -72,11 +72,19 @@ class Window:
         lead = self.span // 4 if t >= self.end else self.span * 3 // 4
         return self._at(t - lead if t < self.start else t - self.span + lead, self.span)
 
+    def centred(self, t: int) -> Self:
+        """Moved so that `t` is in its middle, or as near to it as the run goes."""
+        return self._at(t - self.span // 2, self.span)
+
     def around(self, start: int, end: int) -> Self:
         """A window that shows `[start, end)` with a tenth of air on both sides, where the run has it."""
         air = max((end - start) // 10, CLOSEST // 2)
         span = min(max(end - start + 2 * air, CLOSEST), self.high - self.low)
         return self._at(start - air, span)
+
+    def between(self, start: int, end: int) -> Self:
+        """Exactly `[start, end)`, both inside the run; never narrower than what can be told apart."""
+        return self._at(start, min(max(end - start, CLOSEST), self.high - self.low))
 
     def latest(self, span: int) -> Self:
         """The last `span` ns of the run, or all of a shorter one."""

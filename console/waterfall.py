@@ -18,16 +18,22 @@ class Fall:
 
 
 def falls(causes: Iterable[Mapping[str, Any]]) -> list[Fall]:
-    """Rows `cause, ns, measured` as one step a cause, in the order of a request's life; the last ends with the whole."""
+    """Rows `cause, ns, measured` as one step a cause, in the order of a request's life; the last ends the whole."""
     taken: dict[str, int] = {}
     modelled: set[str] = set()
     for row in causes:
         taken[row["cause"]] = taken.get(row["cause"], 0) + row["ns"]
         modelled |= set() if row["measured"] else {row["cause"]}
+    ordered = sorted(taken, key=cause_order)
+    return falls_of_rows({"cause": name, "ns": taken[name], "measured": name not in modelled} for name in ordered)
+
+
+def falls_of_rows(rows: Iterable[Mapping[str, Any]]) -> list[Fall]:
+    """Rows `cause, ns, measured` as one step each, in their order."""
     found, before = [], 0
-    for cause in sorted(taken, key=cause_order):
-        found.append(Fall(cause, taken[cause], before, cause not in modelled))
-        before += taken[cause]
+    for row in rows:
+        found.append(Fall(row["cause"], row["ns"], before, row["measured"]))
+        before += row["ns"]
     return found
 
 

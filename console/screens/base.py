@@ -131,7 +131,8 @@ class RunScreen(Screen[None]):
         self.refresh_run()
 
     def on_screen_resume(self) -> None:
-        """Another screen may have changed the run meanwhile."""
+        """Another screen may have changed the run meanwhile, or how dense the screens are."""
+        self.fit_density()
         if self._shown is not None:
             self.refresh_run()
 
@@ -153,6 +154,12 @@ class RunScreen(Screen[None]):
             self.ask("counts", partial(_read_counts, self.only, self.on_screen()), self._counted)
         self.turn()
         self.redraw_bars()
+
+    def fit_density(self) -> None:
+        """Be as compact as all screens are to be: the class `-compact` takes away what is only air."""
+        if self.has_class("-compact") != self.tailtrace.compact:
+            self.set_class(self.tailtrace.compact, "-compact")
+            self.redraw("Paper", layout=True)
 
     def reload_run(self) -> None:
         """Read the chosen run again: a live one has grown."""

@@ -30,6 +30,9 @@ class RequestPanel(Paper, can_focus=True):
     class Closed(Message):
         """The panel is done with."""
 
+    class Whole(Message):
+        """All of the request is wanted, not only what there is room for here."""
+
     class Blamed(Message):
         """Jump to this request."""
 
@@ -68,6 +71,10 @@ class RequestPanel(Paper, can_focus=True):
             self.notify("nobody is to blame for this one", markup=False, timeout=2)
         else:
             self.post_message(self.Blamed(rid))
+
+    def action_whole(self) -> None:
+        """All of it."""
+        self.post_message(self.Whole())
 
     def action_close(self) -> None:
         """Back to the lanes."""

@@ -1,32 +1,31 @@
 """The timeline: requests over the worker's passes, one time axis, one playhead."""
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import pyarrow as pa
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.timer import Timer
 
 from console.book import read_lanes
 from console.exporting import Shown
 from console.filter import Filter
 from console.keys import Scope
 from console.lanes import Lanes
-from console.marks import with_mark
-from console.playhead import Playhead
+from console.ordering import ARRIVAL, Order, next_order, order_of
 from console.replay import Replay
-from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.screens.request import RequestPanel, read_causes
-from console.seeking import HELP, SeekError, parse_seek
+from console.screens.stretching import StretchScreen
+from console.seeking import HELP
 from console.session import Session
+from console.sheet import sheet
+from console.text.lived import lived_lines
 from console.text.paint import paint
 from console.watching import Following
 from console.widgets.askline import AskLine
-from console.widgets.chart import Frame, geometry, legend
+from console.widgets.chart import legend
+from console.widgets.frame import Frame, geometry
 from console.widgets.gantt import Gantt
 from console.widgets.ink import Line, instant
 from console.widgets.now import Member, now_lines
@@ -35,9 +34,6 @@ from console.widgets.paper import Paper
 if TYPE_CHECKING:
     import duckdb
 
-_FRAME_S: Final = 1 / 15
-"""Seconds between frames while playing: fluent, and little enough for a slow line."""
-
 _PAGE: Final = 256
 """Passes whose composition is fetched at once, half of them before the playhead."""
 
@@ -45,7 +41,7 @@ Page = tuple[int, int, int, list[Member]]
 """Worker, first and last pass, and who was in them."""
 
 
-class TimelineScreen(RunScreen):
+class TimelineScreen(StretchScreen):
     """Three values are kept apart: `replay.playhead` is the truth, `frame` was drawn, `page` was fetched."""
 
     SCOPE = Scope.TIMELINE
@@ -58,22 +54,27 @@ class TimelineScreen(RunScreen):
     TimelineScreen.-wide #stage { layout: horizontal; }
     TimelineScreen Gantt { height: 1fr; width: 1fr; }
     TimelineScreen #side { height: 8; layout: vertical; padding: 1 1 0 1; }
-    TimelineScreen #side.-open { height: 60%; }
-    TimelineScreen.-wide #side, TimelineScreen.-wide #side.-open { height: 1fr; width: 54; padding: 0 1 0 2; }
+    TimelineScreen.-compact #side { height: 6; padding: 0 1; }
+    TimelineScreen #side.-stretch, TimelineScreen.-compact #side.-stretch { height: 11; }
+    TimelineScreen #side.-open, TimelineScreen.-compact #side.-open { height: 60%; }
+    TimelineScreen.-wide #side, TimelineScreen.-wide #side.-open {
+        height: 1fr; width: 34%; min-width: 54; max-width: 76; padding: 0 1 0 2;
+    }
     TimelineScreen #request { display: none; }
     TimelineScreen #side.-open #request { display: block; }
     TimelineScreen #side.-open #now { display: none; }
     TimelineScreen.-wide #side.-open #now { display: block; height: 16; }
+    TimelineScreen.-wide #side.-open.-stretch #now { height: 26; }
+    TimelineScreen.-compact .legend { display: none; }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.replay: Replay | None = None
         self.frame: Frame | None = None
         self.page: Page | None = None
         self._wanted: tuple[int, int] | None = None
-        self._timer: Timer | None = None
         self._turned_to: object = None
+        self._last_chosen: int | None = None
 
     def body(self) -> ComposeResult:
         """Gantt, the panel of the instant, the panel of a request."""
@@ -85,11 +86,6 @@ class TimelineScreen(RunScreen):
         yield Paper(lambda width, _height: [legend(width)], classes="bar legend")
         yield AskLine(f"go to: {HELP}", "seek")
         yield AskLine("what to call this mark; enter alone gives it a letter", "label")
-
-    def on_mount(self) -> None:
-        """A timer that only runs while the playhead does."""
-        self._timer = self.set_interval(_FRAME_S, self._tick, pause=True)
-        super().on_mount()
 
     def turn(self) -> None:
         """Read the lanes, unless another screen has."""
@@ -107,6 +103,7 @@ class TimelineScreen(RunScreen):
         """Another screen may want a request shown."""
         super().on_screen_resume()
         self._show_wanted()
+        self.draw()
 
     def note(self) -> Line:
         """The transport: where, which way, how fast."""
@@ -133,43 +130,79 @@ class TimelineScreen(RunScreen):
 
     def _arrive(self, lanes: Lanes) -> None:
         """The lanes are read. Stand where one stood in an earlier look at the same run."""
-        replay = Replay.of(lanes, self.tailtrace.slo_ns)
+        replay, by = Replay.of(lanes, self.tailtrace.slo_ns), ARRIVAL
         if self.replay is not None and self._turned_to is self.book:
             replay.resume(self.replay, self._clock())
+            by = self.replay.order.by
         if self._follows():
             replay.to_edge()
         self.replay, self._turned_to = replay, self.book
+        self._sort(by)
         self._show_wanted()
-        self._draw()
+        self.draw()
 
     def _show_wanted(self) -> None:
         """The request that another screen chose meanwhile, or the instant that it asked for."""
         if self.replay is None:
             return
-        lane, rid = self.replay.lane(), self.tailtrace.chosen
-        t, self.tailtrace.wanted_t = self.tailtrace.wanted_t, None
-        index = self.replay.lanes.of_rid(rid)
-        if index is not None and (lane is None or lane.rid != rid):
+        rid, t = self.tailtrace.chosen, self.tailtrace.wanted_t
+        self.tailtrace.wanted_t = None
+        lane, index = self.replay.lane(), self.replay.lanes.of_rid(rid)
+        if rid is None:
+            self.tailtrace.chosen = None if lane is None else lane.rid
+        elif index is not None and rid != self._last_chosen and (lane is None or lane.rid != rid):
             self._jump(index)
+        self._last_chosen = self.tailtrace.chosen
         if t is not None:
-            self._move(self.replay.playhead.pause(self._clock()).seek(t, self._clock()))
+            self.move(self.replay.playhead.pause(self._clock()).seek(t, self._clock()))
 
     def _look(self) -> tuple[Lanes, Frame] | None:
         return None if self.replay is None or self.frame is None else (self.replay.lanes, self.frame)
 
-    def _draw(self, *, follow: bool = False) -> None:
+    def draw(self, *, follow: bool = False) -> None:
         """Make the frame of this instant and show it."""
         if self.replay is None:
             return
-        gantt = self.query_one(Gantt)
-        rows = geometry(self.replay.lanes, gantt.size.width, gantt.size.height).rows
-        self.replay.marks = self.book.marks
-        self.frame = self.replay.frame(self._clock(), rows, follow=follow)
+        gantt, compact, worker = self.query_one(Gantt), self.tailtrace.compact, self.replay.worker()
+        shape = geometry(self.replay.lanes, *gantt.size, compact=compact, worker=worker)
+        self.replay.marks, self.replay.compact = self.book.marks, compact
+        self.frame = self.replay.frame(self._clock(), shape.rows, follow=follow)
         self._fetch_page(self.frame.at)
+        self.query_one("#side").set_class(self.replay.stretch is not None, "-stretch")
+        self.ask_lived()
         gantt.redraw()
         self._tell_watch()
         self.redraw("#now")
         self.redraw(".status")
+
+    def fit_density(self) -> None:
+        """More lanes or fewer."""
+        super().fit_density()
+        self.call_after_refresh(self.draw)
+
+    def chart_width(self) -> int:
+        """Columns of time on screen."""
+        shape = self.query_one(Gantt).shape()
+        return 1 if shape is None else shape.chart
+
+    def on_resize(self) -> None:
+        """Rows came or went."""
+        self.call_after_refresh(self.draw)
+
+    def _now(self, width: int, height: int) -> list[Line]:
+        """The selected stretch, and the instant of the playhead where there is room for it below."""
+        if self.replay is None or self.frame is None:
+            return []
+        lanes, worker, stretch = self.replay.lanes, self.replay.worker(), self.replay.stretch
+        lines: list[Line] = []
+        if stretch is not None:
+            lines = [*lived_lines(self.lived, stretch, lanes.window.low, width), []]
+        if height - len(lines) < 4 and lines:
+            return lines[:height]
+        return [
+            *lines,
+            *now_lines(lanes, worker, self.frame.at, self._batch(), width=width, height=height - len(lines)),
+        ]
 
     # A run that is watched
 
@@ -178,7 +211,7 @@ class TimelineScreen(RunScreen):
         self.action_close()
         if self.replay is not None:
             self.replay.to_edge()
-            self._draw()
+            self.draw()
 
     def _follows(self) -> bool:
         watch = self.tailtrace.watch_live
@@ -188,18 +221,8 @@ class TimelineScreen(RunScreen):
         """Whoever looks at anything but the live edge must not have it move under their eyes."""
         watch = self.tailtrace.watch_live
         if watch is not None and self.replay is not None:
-            reading = self.query_one("#side").has_class("-open")
+            reading = self.query_one("#side").has_class("-open") or self.replay.stretch is not None
             watch.look(at_the_edge=self.replay.at_edge() and not reading)
-
-    def on_resize(self) -> None:
-        """Rows came or went."""
-        self.call_after_refresh(self._draw)
-
-    def _now(self, width: int, height: int) -> list[Line]:
-        if self.replay is None or self.frame is None:
-            return []
-        lanes, worker = self.replay.lanes, self.replay.worker()
-        return now_lines(lanes, worker, self.frame.at, self._batch(), width=width, height=height)
 
     # What is fetched
 
@@ -228,136 +251,9 @@ class TimelineScreen(RunScreen):
             return None
         return [member for member in self.page[3] if member.step == step]
 
-    # The playhead
-
-    @staticmethod
-    def _clock() -> int:
-        return time.monotonic_ns()
-
-    def _tick(self) -> None:
-        """One frame of playing."""
-        if self.replay is not None:
-            self._move(self.replay.playhead.settled(self._clock()))
-
-    def _move(self, playhead: Playhead) -> None:
-        """Another playhead: the timer runs while it does."""
-        if self.replay is None or self._timer is None:
-            return
-        self.replay.playhead = playhead
-        (self._timer.resume if playhead.playing else self._timer.pause)()
-        self._draw(follow=True)
-
-    def action_play(self) -> None:
-        """Play or pause."""
-        if self.replay is not None:
-            self._move(self.replay.playhead.toggle(self._clock()))
-
-    def action_speed(self, step: int) -> None:
-        """Faster or slower."""
-        if self.replay is not None:
-            playhead, now = self.replay.playhead, self._clock()
-            self._move(playhead.faster(now) if step > 0 else playhead.slower(now))
-
-    def action_reverse(self) -> None:
-        """The other direction."""
-        if self.replay is not None:
-            self._move(self.replay.playhead.reverse(self._clock()))
-
-    def action_event(self, step: int) -> None:
-        """To the next change of state."""
-        if self.replay is not None:
-            self.replay.step_event(step, self._clock())
-            self._move(self.replay.playhead)
-
-    def action_pass(self, step: int) -> None:
-        """To the next pass."""
-        if self.replay is not None:
-            self.replay.step_pass(step, self._clock())
-            self._move(self.replay.playhead)
-
-    def action_nudge(self, step: int) -> None:
-        """One column."""
-        if self.replay is not None:
-            gantt = self.query_one(Gantt)
-            width = geometry(self.replay.lanes, gantt.size.width, gantt.size.height).chart
-            self.replay.nudge(step, width, self._clock())
-            self._move(self.replay.playhead)
-
-    def action_ends(self, side: int) -> None:
-        """To the beginning or the end; the end of a watched run is its live edge."""
-        if side > 0 and self.tailtrace.watch_live is not None:
-            self.tailtrace.action_live()
-        elif self.replay is not None:
-            self._seek(self.replay.playhead.start if side < 0 else self.replay.playhead.end)
-
-    def _seek(self, t: int) -> None:
-        if self.replay is not None:
-            self._move(self.replay.playhead.seek(t, self._clock()))
-
-    def action_ask_seek(self) -> None:
-        """Open the line that asks where to."""
-        self.query_one("#seek", AskLine).open()
-
-    def action_mark(self) -> None:
-        """Open the line that asks what to call this instant."""
-        if self.replay is not None:
-            self._move(self.replay.playhead.pause(self._clock()))
-            self.query_one("#label", AskLine).open()
-
-    def on_input_submitted(self, event: AskLine.Submitted) -> None:
-        """What was asked is answered."""
-        event.stop()
-        self.on_ask_line_left()
-        if self.replay is None:
-            return
-        if event.input.id == "label":
-            self.book.marks = with_mark(self.book.marks, self.replay.playhead.position(self._clock()), event.value)
-            self.tailtrace.remember(self.book)
-            self._draw()
-        elif event.value.strip():
-            self._go(event.value, self.replay)
-
-    def _go(self, text: str, replay: Replay) -> None:
-        """Go where somebody said, or say why not."""
-        clock = self.book.info.clock
-        wall_offset = clock.wall_ns - clock.mono_ns if clock.kind == "monotonic" else None
-        before = replay.selected
-        try:
-            self._seek(parse_seek(text, replay.places(self._clock(), wall_offset)))
-        except SeekError as error:
-            self.notify(str(error), severity="warning", markup=False)
-        if replay.selected != before:
-            self._selected()
-
-    def on_ask_line_left(self) -> None:
-        """Back to where the focus was."""
-        for line in self.query(AskLine):
-            line.close()
-        self.give_focus_back()
-
-    def give_focus_back(self) -> None:
-        """To the panel of a request, where it is open."""
-        self.set_focus(self.query_one(RequestPanel) if self.query_one("#side").has_class("-open") else None)
-
-    # The window
-
-    def action_zoom(self, step: int) -> None:
-        """Closer or farther, about the playhead."""
-        if self.replay is not None:
-            self.replay.zoom(step, self._clock())
-            self._draw()
-
-    def action_pan(self, step: int) -> None:
-        """Left or right, by a quarter."""
-        if self.replay is not None:
-            self.replay.window = self.replay.window.pan(step, 4)
-            self._draw()
-
-    def action_fit(self) -> None:
-        """Everything."""
-        if self.replay is not None:
-            self.replay.window = self.replay.window.fit()
-            self._draw()
+    def told(self) -> None:
+        """It is known who was alive in the selected stretch."""
+        self.redraw("#now")
 
     # The lanes
 
@@ -365,7 +261,7 @@ class TimelineScreen(RunScreen):
         """Select another lane of those in the window."""
         if self.replay is not None:
             self.replay.select_by(step)
-            self._selected()
+            self.selected()
 
     def action_slow(self, step: int) -> None:
         """To the next request that missed the SLO: its lane, and the instant of the miss."""
@@ -378,6 +274,28 @@ class TimelineScreen(RunScreen):
         else:
             self._jump(index)
 
+    def action_sort(self, step: int) -> None:
+        """By the next of what lanes can be sorted by."""
+        if self.replay is not None:
+            self._sort(next_order(self.replay.order.by, step))
+            self.draw()
+
+    def _sort(self, by: str) -> None:
+        """Sort the lanes in a thread: there may be millions. Until then they stand as they did."""
+        replay = self.replay
+        if replay is None or by == ARRIVAL == replay.order.by:
+            return
+        lanes = replay.lanes
+        if by == ARRIVAL:
+            self._sorted(replay, Order())
+        else:
+            replay.order = Order(by, replay.order.lanes)
+            self.ask("order", lambda _session, _cursor: order_of(lanes, by), partial(self._sorted, replay))
+
+    def _sorted(self, replay: Replay, order: Order) -> None:
+        replay.order = order
+        self.draw()
+
     def _jump(self, index: int) -> None:
         """Show one request."""
         if self.replay is not None and not self.replay.lanes.in_sight[index]:
@@ -385,16 +303,18 @@ class TimelineScreen(RunScreen):
             self.notify(f"the filter leaves {name} out", severity="warning", markup=False, timeout=3)
         elif self.replay is not None:
             self.replay.show(index, self._clock())
-            self._move(self.replay.playhead)
-            self._selected()
+            self.move(self.replay.playhead)
+            self.selected()
 
-    def _selected(self) -> None:
+    def selected(self) -> None:
         """Another lane is selected: it is the chosen request everywhere, and an open panel follows."""
         lane = self.replay.lane() if self.replay is not None else None
-        self.tailtrace.chosen = None if lane is None else lane.rid
+        self.tailtrace.chosen = self._last_chosen = None if lane is None else lane.rid
         if self.query_one("#side").has_class("-open"):
             self._explain()
-        self._draw()
+        self.draw()
+
+    # Copy and export
 
     def copied(self) -> tuple[str, str] | None:
         """The request's id; its account, while the panel has the focus."""
@@ -405,20 +325,16 @@ class TimelineScreen(RunScreen):
         return None if lane is None else (lane.request_id, lane.request_id)
 
     def shown(self) -> Shown | None:
-        """The requests of the window, those of the filter."""
-        if self.replay is None:
+        """The requests of the window, those of the filter, as `tailtrace timeline` has them."""
+        if self.replay is None or self.frame is None:
             return None
-        lanes, window = self.replay.lanes, self.replay.window
-
-        def document() -> object:
-            stretch = {"since_ns": window.start - window.low, "until_ns": window.end - window.low}
-            return {"run": name, "filter": only, **stretch, "requests": table().to_pylist()}
-
-        def table() -> pa.Table:
-            return lanes.rows(lanes.alive(window))
-
+        lanes, frame, found, width = self.replay.lanes, self.frame, self.lived, self.chart_width()
         name, only = self.book.name, str(self.only)
-        return Shown(f"{name}-timeline", table, document)
+        return Shown(
+            f"{name}-timeline",
+            lambda: lanes.rows(frame.lanes_of(lanes)),
+            lambda: {"run": name, "filter": only, **sheet(lanes, frame, width), "selected": found},
+        )
 
     # The panel of a request
 
@@ -426,15 +342,19 @@ class TimelineScreen(RunScreen):
         """Open it for the selected lane."""
         if self.replay is not None and self.replay.in_sight() is not None:
             self.query_one("#side").add_class("-open")
-            self._explain()
+            self.selected()
             self.query_one(RequestPanel).focus()
-            self.call_after_refresh(self._draw)
+            self.call_after_refresh(self.draw)
 
     def action_close(self) -> None:
         """Close it."""
         self.query_one("#side").remove_class("-open")
         self.set_focus(None)
-        self.call_after_refresh(self._draw)
+        self.call_after_refresh(self.draw)
+
+    def give_focus_back(self) -> None:
+        """To the panel of a request, where it is open."""
+        self.set_focus(self.query_one(RequestPanel) if self.query_one("#side").has_class("-open") else None)
 
     def _explain(self) -> None:
         lane, panel = self.replay.lane() if self.replay is not None else None, self.query_one(RequestPanel)
@@ -446,26 +366,29 @@ class TimelineScreen(RunScreen):
         """It wants to go."""
         self.action_close()
 
+    async def on_request_panel_whole(self) -> None:
+        """All of the request, on the screen that has room for it."""
+        await self.tailtrace.action_show("request")
+
     def on_request_panel_blamed(self, message: RequestPanel.Blamed) -> None:
         """To the culprit."""
         index = self.replay.lanes.of_rid(message.rid) if self.replay is not None else None
         if index is not None:
             self._jump(index)
 
-    def on_gantt_picked(self, message: Gantt.Picked) -> None:
-        """A click seeks and selects."""
+    # The mouse
+
+    async def on_gantt_picked(self, message: Gantt.Picked) -> None:
+        """A click seeks and selects; two open the request, as enter does: its panel, and then all of it."""
+        if message.twice and message.index is not None:
+            opened = self.query_one("#side").has_class("-open")
+            await self.on_request_panel_whole() if opened else self.action_detail()
+            return
         if message.t is not None:
-            self._seek(message.t)
+            self.seek(message.t)
         if message.index is not None and self.replay is not None:
             self.replay.selected = message.index
-            self._selected()
-
-    def on_gantt_turned(self, message: Gantt.Turned) -> None:
-        """The wheel moves through lanes, with ctrl it zooms."""
-        if message.zoom:
-            self.action_zoom(-message.lines)
-        else:
-            self.action_lane(message.lines)
+            self.selected()
 
 
 def _read_page(session: Session, cursor: "duckdb.DuckDBPyConnection", *, worker: int, first: int, last: int) -> Page:

@@ -4,22 +4,26 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from console.measures import MEASURES
-from console.request import STAMPS, Life
+from console.request import STAMPS, Life, TokenGap
 from console.text.paint import wrapped
 from console.text.report import counted, number
-from console.theme import cause_look, cause_order, phase_look, status_look
+from console.theme import Look, cause_look, cause_order, phase_look, status_look
+from console.waterfall import cells, falls
 from console.widgets.ink import Line, clean, crop, duration, fit, percent, rule, spread
 
 _LABEL: Final = 16
 _STAMP: Final = 15
 _MS: Final = 1_000_000
 _MAX_EVENTS: Final = 40
+_MAX_GAPS: Final = 12
+_MAX_NEIGHBOURS: Final = 12
+_CAUSE: Final = 22
 
 
 def request_lines(life: Life, width: int) -> list[Line]:
     """One attempt, at most `width` cells wide."""
     lines: list[Line] = []
-    for block in (_head, _stamps, _phases, _causes, _steps, _events):
+    for block in (_head, _stamps, _phases, _waterfall, _causes, _gaps, _neighbours, _family, _steps, _events):
         lines += [crop(line, width) for line in block(life, width)]
     return lines
 
@@ -83,25 +87,39 @@ def _phases(life: Life, width: int) -> Iterator[Line]:
     room = max(width - _LABEL - 14, 0)
     for phase in phases:
         look = phase_look(phase["name"])
-        before, size = _place(phase["start"] - begin, phase["ns"], whole, room)
         yield [
             (f"{look.glyph} ", look.style),
             (fit(phase["name"], _LABEL - 2), "text"),
-            (" " * before, "text"),
-            (look.glyph * size, look.style),
-            (" " * (room - before - size), "text"),
+            *bar_of(look, cells(phase["start"] - begin, phase["ns"], whole, room), room),
             (number(phase["ns"] / _MS, 14, 3), "strong"),
         ]
     yield []
 
 
-def _place(offset: int, ns: int, whole: int, room: int) -> tuple[int, int]:
-    """Cells before a stretch and cells of it; whatever lasted is seen, and nothing leaves the room."""
-    if not whole or not room:
-        return 0, 0
-    first = min(max(offset * room // whole, 0), room - 1)
-    last = min(max((offset + ns) * room // whole, first + 1), room)
-    return first, last - first
+def _waterfall(life: Life, width: int) -> Iterator[Line]:
+    """Each cause begins where the one before it ended; the same sums as in the table of causes below."""
+    steps = falls(life["causes"])
+    if not steps:
+        return
+    yield rule("Waterfall", width, "ms, each cause from where the one before ended")
+    whole = sum(step.ns for step in steps)
+    room = max(width - _CAUSE - 16, 0)
+    for step in steps:
+        look = cause_look(step.cause)
+        yield [
+            (f"{look.glyph} ", look.style),
+            (fit(clean(step.cause) + ("" if step.measured else "~"), _CAUSE), "text"),
+            *bar_of(look, cells(step.before, step.ns, whole, room), room),
+            (number(step.ns / _MS, 14, 3), "strong"),
+        ]
+    yield []
+
+
+def bar_of(look: Look, lit: range, room: int) -> Line:
+    """A bar in some cells of a row."""
+    size = len(lit)
+    before = lit.start if size else 0
+    return [(" " * before, "text"), (look.glyph * size, look.style), (" " * (room - before - size), "text")]
 
 
 def _causes(life: Life, width: int) -> Iterator[Line]:
@@ -115,7 +133,7 @@ def _causes(life: Life, width: int) -> Iterator[Line]:
         label = clean(cause["cause"]) + ("" if cause["measured"] else "~")
         yield [
             (f"{look.glyph} ", look.style),
-            (fit(label, 22), "text"),
+            (fit(label, _CAUSE), "text"),
             (f"{cause['ns']:>18,} ns", "strong"),
             (fit(percent(cause["ns"] / whole if whole else None), 8, "right"), "text"),
             (_blame(cause), "muted"),
@@ -131,6 +149,87 @@ def _blame(cause: Mapping[str, Any]) -> str:
     root = cause["root"]
     rooted = f"  root {clean(root)}" if root and not cause["cause"].endswith(root) else ""
     return culprit + rooted
+
+
+def _gaps(life: Life, width: int) -> Iterator[Line]:
+    """The longest gaps between tokens, and what was in them."""
+    gaps = life["gaps"]
+    if not gaps:
+        return
+    yield rule("Token gaps", width, f"longest of {len(gaps):,}, ms")
+    begin = life["request"]["arrival"]
+    for gap in gaps[:_MAX_GAPS]:
+        yield [
+            (fit(f"token {gap['token']:,}", 12), "text"),
+            (number(gap["ns"] / _MS, 11, 3), "strong"),
+            (fit(f"at {duration(gap['since'] - begin)}", 12, "right") + "  ", "muted"),
+            *parts_of(gap),
+        ]
+    yield []
+
+
+def parts_of(gap: TokenGap) -> Line:
+    """What was in a gap, the largest first, and who is behind it."""
+    line: Line = []
+    for cause, ns in gap["parts_ns"].items():
+        look = cause_look(cause)
+        line += [(f"{look.glyph} ", look.style), (f"{cause} {duration(ns)}  ", "text")]
+    if gap["culprit"] is not None:
+        line.append((f"by {clean(gap['culprit_id'] or '')} req:{gap['culprit']}", "muted"))
+    return line
+
+
+def _neighbours(life: Life, width: int) -> Iterator[Line]:
+    """Who shared its passes, those who prefilled in them first."""
+    found = life["neighbours"]
+    if not found:
+        return
+    own = sum(row["role"] is not None for row in life["passes"])
+    yield rule("Neighbours", width, f"{len(found):,} in its {counted(own, 'step')}, ms of the steps shared")
+    for row in found[:_MAX_NEIGHBOURS]:
+        yield [
+            (fit(f"{clean(row['request_id'] or '')} req:{row['rid']}", 26), "text"),
+            (fit(counted(row["passes"], "step"), 12, "right"), "text"),
+            (number(row["ns"] / _MS, 12, 3), "strong"),
+            (
+                f"   {counted(row['prefill_tokens'], 'token')} of prefill",
+                "muted" if not row["prefill_tokens"] else "text",
+            ),
+        ]
+    yield []
+
+
+def _family(life: Life, width: int) -> Iterator[Line]:
+    """Its attempts, where it had several."""
+    family = life["family"]
+    if len(family) < 2:
+        return
+    yield rule("Attempts", width, "after the first arrival")
+    for row in family:
+        yield attempt_line(row, family[0]["arrival"], mine=_is_of(row, life))
+    yield []
+
+
+def attempt_line(row: Mapping[str, Any], begin: int, *, mine: bool) -> Line:
+    """One attempt: when, how it ended and why, and when the client was asked to come again."""
+    look = status_look(row["status"])
+    http = f" {row['http_status']}" if row["http_status"] is not None else ""
+    line: Line = [
+        ("• " if mine else "  ", "accent bold"),
+        (f"req:{row['rid']} attempt {row['attempt']}  ", "strong" if mine else "text"),
+        (f"+{duration(row['arrival'] - begin)}  ", "muted"),
+        (f"{look.glyph} {row['status']}{http}", look.style),
+        (f"  {duration(row['e2e_ns'])}" if row["e2e_ns"] is not None else "", "text"),
+    ]
+    if row["retry_of"] is not None:
+        line.append((f"  retries req:{row['retry_of']}", "muted"))
+    if row["retry_after_ms"] is not None:
+        line.append((f"  retry after {row['retry_after_ms']:,} ms", "warn"))
+    return [*line, (f"  {clean(row['reason'])}", "muted")] if row["reason"] else line
+
+
+def _is_of(row: Mapping[str, Any], life: Life) -> bool:
+    return (row["rid"], row["attempt"]) == (life["request"]["rid"], life["request"]["attempt"])
 
 
 def _steps(life: Life, width: int) -> Iterator[Line]:
@@ -155,12 +254,13 @@ def _events(life: Life, width: int) -> Iterator[Line]:
     begin = life["request"]["arrival"]
     for event in events[:_MAX_EVENTS]:
         when = f"{duration(event['t'] - begin):>12}  "
-        yield [(when, "muted"), (fit(event["kind"], 12), "text"), (_event(event), "muted")]
+        yield [(when, "muted"), (fit(event["kind"], 12), "text"), (event_words(event), "muted")]
     if len(events) > _MAX_EVENTS:
         yield [(f"and {len(events) - _MAX_EVENTS:,} more, see --json", "muted")]
 
 
-def _event(event: Mapping[str, Any]) -> str:
+def event_words(event: Mapping[str, Any]) -> str:
+    """Where it happened, why, through whom, and what it cost."""
     said = [f"step {event['step']}"] if event["step"] is not None else []
     if event["reason"] not in {None, "NONE"}:
         said.append(event["reason"])

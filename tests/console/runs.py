@@ -9,7 +9,7 @@ import pyarrow as pa
 from recorder.producer import PartProducer
 from recorder.run import ClockAnchor, RunInfo, create_run, finish
 from recorder.schema import TABLES
-from recorder.words import EventKind, Phase, Reason, Role, Status, StepKind
+from recorder.words import EventKind, Phase, Reason, Role, Source, StallKind, Status, StepKind
 
 MS = 1_000_000
 
@@ -172,6 +172,7 @@ def golden_rows(slow_ms: int = 0) -> dict[str, list[dict[str, Any]]]:
         "slices": [
             part(1, 1, Role.PREFILL, 10, 0),
             part(2, 1, Role.DECODE, 1, 10),
+            part(2, 6, Role.PREFILL, 4, 0),
             part(3, 2, Role.PREFILL, 10, 0),
             part(9, 7, Role.PREFILL, 10, 0),
         ],
@@ -182,6 +183,16 @@ def golden_rows(slow_ms: int = 0) -> dict[str, list[dict[str, Any]]]:
         "events": [
             {"t": 4 * MS, "worker": 0, "step": 1, "rid": 1, "kind": EventKind.SCHEDULED, "reason": Reason.NONE},
             {"t": 26 * MS, "worker": 0, "step": 3, "rid": 2, "kind": EventKind.SCHEDULED, "reason": Reason.NONE},
+        ],
+        "stalls": [
+            {
+                "t_start": 17 * MS,
+                "t_end": 18 * MS,
+                "source": Source.WORKER,
+                "device": 0,
+                "kind": StallKind.GC,
+                "detail": "2",
+            }
         ],
         "recorder": [
             _account(10, "worker0", "steps", 3, 0, 300),

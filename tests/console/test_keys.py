@@ -10,6 +10,7 @@ from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.screens.compare import CompareScreen
 from console.screens.export import ExportScreen
+from console.screens.life import RequestScreen
 from console.screens.marks import MarksScreen
 from console.screens.overview import OverviewScreen
 from console.screens.request import RequestPanel
@@ -20,6 +21,7 @@ ACTORS = {
     Scope.OVERVIEW: OverviewScreen,
     Scope.TIMELINE: TimelineScreen,
     Scope.DETAIL: RequestPanel,
+    Scope.REQUEST: RequestScreen,
     Scope.COMPARE: CompareScreen,
     Scope.MARKS: MarksScreen,
     Scope.EXPORT: ExportScreen,

@@ -183,12 +183,12 @@ async def test_a_click_seeks_and_selects(runs: list[Path]) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         _, replay = timeline(app)
-        await pilot.click(Gantt, offset=(70, 8))
+        await pilot.click(Gantt, offset=(70, 9))
         await settle(pilot)
         assert replay.selected == 3
         assert replay.window.column(replay.playhead.at, 90) == 40
         before = replay.playhead.at
-        await pilot.click(Gantt, offset=(5, 10))
+        await pilot.click(Gantt, offset=(5, 11))
         await settle(pilot)
         assert (replay.selected, replay.playhead.at) == (5, before), "a click on a name only selects"
 

@@ -18,9 +18,10 @@ from console.marks import Mark
 from console.replay import Replay
 from console.session import Session
 from console.timeline import Window
-from console.widgets.chart import Frame, chart, geometry
+from console.widgets.chart import chart
 from console.widgets.chrome import key_bar, status_line, top_bar
 from console.widgets.detail import Cause, detail_lines
+from console.widgets.frame import Frame, geometry
 from console.widgets.ink import (
     Line,
     bar,
@@ -331,8 +332,9 @@ def test_a_mark_is_on_the_axis_whatever_it_is_called(
     width, height = size
     lines = chart(lanes, frame, width, height)
     assert all(width_of(line) <= width for line in lines)
-    if height > 1 and geometry(lanes, width, height).chart > 0:
-        assert {"◆", "▼"} & set(text_of(lines[1]))
+    shape = geometry(lanes, width, height)
+    if height > shape.minimap and shape.chart > 0:
+        assert {"◆", "▼"} & set(text_of(lines[shape.minimap]))
 
 
 def test_marks_stand_in_order_and_only_in_the_window(lanes: Lanes) -> None:

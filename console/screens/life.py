@@ -1,0 +1,284 @@
+"""One request on a screen of its own: causes, token gaps, passes, neighbours, attempts, events."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+
+from console.exporting import Shown, flattened
+from console.filter import Filter
+from console.keys import Scope
+from console.request import Life, life_of
+from console.screens.base import RunScreen
+from console.screens.bindings import bindings
+from console.session import Session, rows
+from console.text.paint import paint
+from console.text.request import request_lines
+from console.widgets.ink import Line
+from console.widgets.life import head_lines, in_order_of_life, panes_of
+from console.widgets.panes import Pane, panes_lines, row_at
+from console.widgets.paper import Paper
+
+if TYPE_CHECKING:
+    import duckdb
+
+_HEAD: Final = 4
+"""Rows above the panes: three lines of facts, and a blank one."""
+_LEGIBLE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A request, and whether the filter leaves it out."""
+
+    life: Life
+    outside: bool
+
+    @property
+    def rid(self) -> int:
+        """Its number."""
+        rid: int = self.life["request"]["rid"]
+        return rid
+
+
+class Page(Paper):
+    """All of the screen's lines; tells where it was clicked."""
+
+    class Clicked(Message):
+        """On this cell; `twice` in a row."""
+
+        def __init__(self, x: int, y: int, *, twice: bool) -> None:
+            super().__init__()
+            self.x = x
+            self.y = y
+            self.twice = twice
+
+    class Turned(Message):
+        """The wheel: rows down, or up where negative."""
+
+        def __init__(self, steps: int) -> None:
+            super().__init__()
+            self.steps = steps
+
+    def on_click(self, event: events.Click) -> None:
+        """Say where."""
+        self.post_message(self.Clicked(event.x, event.y, twice=event.chain == 2))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The next rows."""
+        event.stop()
+        self.post_message(self.Turned(1))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The rows before."""
+        event.stop()
+        self.post_message(self.Turned(-1))
+
+
+class RequestScreen(RunScreen):
+    """Shows the chosen request; where none is chosen yet, the first slow one, or else the first."""
+
+    SCOPE = Scope.REQUEST
+    NAME = "request"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.REQUEST)]
+    CSS = """
+    RequestScreen #page { height: 1fr; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Found | None = None
+        self.panes: list[Pane] = []
+        self.active = 0
+        self.selected: list[int] = []
+        self._way_back: list[int] = []
+        self._asked: int | None = None
+        self._nothing = False
+
+    def body(self) -> ComposeResult:
+        """One page of panes."""
+        yield Page(self._page, id="page")
+
+    def turn(self) -> None:
+        """Read the chosen request (again)."""
+        self._read(self.tailtrace.chosen)
+
+    def on_screen_resume(self) -> None:
+        """Another screen may have chosen another request."""
+        super().on_screen_resume()
+        if self._shown is not None and self.tailtrace.chosen != self._asked:
+            self._way_back.clear()
+            self._read(self.tailtrace.chosen)
+
+    def shown(self) -> Shown | None:
+        """What `tailtrace request` has of it."""
+        if self.found is None:
+            return None
+        life, name = self.found.life, self.book.name
+        wanted = life["request"]["request_id"] or f"req:{self.found.rid}"
+        document = {"run": name, "id": wanted, "attempts": [life]}
+        return Shown(f"{name}-request-{self.found.rid}", lambda: flattened(document), lambda: document)
+
+    def copied(self) -> tuple[str, str] | None:
+        """Its whole account as text."""
+        if self.found is None:
+            return None
+        return paint(request_lines(self.found.life, _LEGIBLE)), "the request's account"
+
+    # What is shown
+
+    def _read(self, rid: int | None) -> None:
+        self._asked = rid
+        self.ask("life", partial(_read_life, only=self.only, rid=rid, slo_ns=self.tailtrace.slo_ns), self._arrive)
+
+    def _arrive(self, found: Found | None) -> None:
+        """Keep the rows that were selected while it is the same request."""
+        same = found is not None and self.found is not None and found.rid == self.found.rid
+        self.found, self._nothing = found, found is None
+        self.panes = [] if found is None else panes_of(found.life)
+        if not same:
+            self.selected = [_most_blamed(found) if place == 0 else 0 for place in range(len(self.panes))]
+        self.selected = [max(min(row, pane.rows - 1), 0) for row, pane in zip(self.selected, self.panes, strict=True)]
+        if found is not None:
+            self.tailtrace.chosen = self._asked = found.rid
+        self.redraw("#page")
+
+    def _page(self, width: int, height: int) -> list[Line]:
+        if self.found is None:
+            words = "no request to tell of: none is under the filter" if self._nothing else "reading the request …"
+            return [[(words, "muted")]]
+        head = [*head_lines(self.found.life, self.found.outside, width), []]
+        head = head if not self.tailtrace.compact else head[:-1]
+        room = max(height - len(head), 1)
+        return [*head, *panes_lines(self.panes, self.active, self.selected, width, room)]
+
+    # Keys
+
+    def action_row(self, step: int) -> None:
+        """Select another row of the pane."""
+        if self.panes:
+            last = self.panes[self.active].rows - 1
+            self.selected[self.active] = max(min(self.selected[self.active] + step, last), 0)
+            self.redraw("#page")
+
+    def action_pane(self, step: int) -> None:
+        """To another pane."""
+        if self.panes:
+            self.active = (self.active + step) % len(self.panes)
+            self.redraw("#page")
+
+    def action_culprit(self) -> None:
+        """To whoever is behind the selected row."""
+        rid = self._selected_row(lambda pane, row: pane.who(row))
+        if rid is None or self.found is None:
+            self.notify("nobody else is behind this one", markup=False, timeout=2)
+        elif rid != self.found.rid:
+            self._way_back.append(self.found.rid)
+            self._read(rid)
+
+    async def action_look(self) -> None:
+        """To the timeline, where the selected row happened."""
+        t = self._selected_row(lambda pane, row: pane.when(row))
+        self.tailtrace.wanted_t = t
+        await self.tailtrace.action_show("timeline")
+
+    def action_slow(self, step: int) -> None:
+        """The next request over the SLO in the order of arrival."""
+        if self.found is not None:
+            row = self.found.life["request"]
+            question = partial(
+                _read_next, only=self.only, slo_ns=self.tailtrace.slo_ns, at=(row["arrival"], row["rid"]), way=step
+            )
+            self.ask("slow", question, self._go_on)
+
+    def _go_on(self, rid: int | None) -> None:
+        if rid is None:
+            self.notify("no request over the SLO that way", markup=False, timeout=2)
+        else:
+            self._read(rid)
+
+    async def action_back(self) -> None:
+        """To the request one came from, or to the timeline."""
+        if self._way_back:
+            self._read(self._way_back.pop())
+        else:
+            await self.tailtrace.action_show("timeline")
+
+    def _selected_row(self, of: Callable[[Pane, int], int | None]) -> int | None:
+        if not self.panes or not self.panes[self.active].rows:
+            return None
+        return of(self.panes[self.active], self.selected[self.active])
+
+    # The mouse
+
+    async def on_page_clicked(self, message: Page.Clicked) -> None:
+        """Select a pane and a row; twice: to whoever is behind it."""
+        page = self.query_one(Page)
+        above = _HEAD - (1 if self.tailtrace.compact else 0)
+        size = (page.size.width, max(page.size.height - above, 1))
+        hit = (
+            row_at(self.panes, self.active, self.selected, size, (message.x, message.y - above)) if self.panes else None
+        )
+        if hit is None:
+            return
+        self.active, row = hit
+        if row is not None:
+            self.selected[self.active] = row
+        self.redraw("#page")
+        if message.twice and row is not None:
+            self.action_culprit()
+
+    def on_page_turned(self, message: Page.Turned) -> None:
+        """The wheel moves through the pane."""
+        self.action_row(message.steps)
+
+
+def _most_blamed(found: Found | None) -> int:
+    """The row of the causes to begin with: the largest one that somebody is to blame for."""
+    if found is None:
+        return 0
+    ordered = in_order_of_life(found.life)
+    blamed = [(row["culprit"] is not None, row["ns"]) for row in ordered]
+    return blamed.index(max(blamed)) if blamed else 0
+
+
+def _read_life(
+    session: Session, cursor: "duckdb.DuckDBPyConnection", *, only: Filter, rid: int | None, slo_ns: int | None
+) -> Found | None:
+    """The chosen request, or whom to begin with."""
+    if rid is None:
+        rid = _read_next(session, session.connect(), only=only, slo_ns=slo_ns, at=(-1, -1), way=1)
+    if rid is None:
+        picked = session.picked(only, cursor=cursor)
+        rid = picked["rid"][0].as_py() if picked.num_rows else None
+    attempts = rows(session.ask("find_request", cursor=cursor, id=None, rid=rid))
+    if not attempts:
+        return None
+    found = life_of(session, int(str(attempts[-1]["rid"])), int(str(attempts[-1]["attempt"])), cursor)
+    return Found(found, outside=bool(only) and rid not in session.picked(only, cursor=cursor)["rid"].to_pylist())
+
+
+def _read_next(
+    session: Session,
+    cursor: "duckdb.DuckDBPyConnection",
+    *,
+    only: Filter,
+    slo_ns: int | None,
+    at: tuple[int, int],
+    way: int,
+) -> int | None:
+    """The next request under the filter that took longer than the SLO, or else than the p95 of those answered."""
+    session.narrow(cursor, only)
+    limit: object = slo_ns
+    if limit is None:
+        limit = {row["measure"]: row["p95"] for row in rows(session.ask("percentiles", cursor=cursor))}.get("e2e")
+    if limit is None:
+        return None
+    arrival, rid = at
+    answer = session.ask("next_slow", cursor=cursor, limit=limit, arrival=arrival, rid=rid, way=way)
+    return answer["rid"][0].as_py() if answer.num_rows else None
