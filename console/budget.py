@@ -9,20 +9,28 @@ ingress = 20
 waiting = 60       # queueing and waiting for a batch share the one budget
 execution = 100
 return = 20
+[causes]           # ms, optional: what a request may lose to one cause; a name without "/" is all causes below it
+QUEUE = 40
+STALLED_BY_PREFILL = 30
 ```
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from console.decimals import whole_ns
+from console.filter import EVERYTHING, Filter
 from console.measures import E2E, REPORTED
 from console.session import Session, rows
 from console.slo import Slo, SloError, check_keys, read_toml, section, slo_of
+from recorder.attribution.budget import CAUSES
 from recorder.errors import UserError
+
+if TYPE_CHECKING:
+    import duckdb
 
 PARTS: Final[dict[str, str]] = {
     "ingress": "queued - arrival",
@@ -33,6 +41,7 @@ PARTS: Final[dict[str, str]] = {
 """Part -> its formula, in the order of a request's life; queue and batch_wait are waiting, preemptions execution."""
 
 FORMULAS: Final[dict[str, str]] = {**PARTS, **{measure.name: measure.formula for measure in REPORTED}}
+_CAUSE_NAMES: Final = tuple(dict.fromkeys(name for cause in CAUSES for name in (cause.partition("/")[0], cause)))
 _PHASES: Final[dict[str, tuple[str, ...]]] = {
     "ingress": ("ingress",),
     "waiting": ("queue", "batch_wait"),
@@ -48,10 +57,11 @@ class BudgetError(UserError):
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of the whole, and of each of `PARTS` in ns."""
+    """Limits in ns of the whole, of each of `PARTS`, and of what a request may lose to a cause or a family of them."""
 
     slo: Slo
     parts: Mapping[str, int]
+    causes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,7 @@ class Verdict:
     kept: Sequence[Kept]
     states: Mapping[str, int]
     phases: Mapping[str, Sequence[Mapping[str, Any]]]
+    only: Filter = EVERYTHING
 
     @property
     def ok(self) -> bool:
@@ -97,7 +108,7 @@ class Verdict:
 def read_budget(path: Path) -> Budget:
     """The budget in a TOML file. Raises SloError or NumberError for what can't be read, BudgetError for a conflict."""
     data = read_toml(path)
-    check_keys(data, ["slo", "budget"], str(path))
+    check_keys(data, ["slo", "budget", "causes"], str(path))
     slo = slo_of(section(data, "slo", path), f"{path}: [slo]")
     if slo.e2e_ns is None:
         raise SloError(f"{path}: [slo] has no e2e_ms: say how long the parts may take together")
@@ -106,7 +117,15 @@ def read_budget(path: Path) -> Budget:
     parts = {name: whole_ns(values[name], f"{path}: [budget] {name}") for name in PARTS if name in values}
     if found := conflict(slo, parts):
         raise BudgetError(f"{path}: infeasible: {found}")
-    return Budget(slo, parts)
+    return Budget(slo, parts, _causes_of(data, path))
+
+
+def _causes_of(data: Mapping[str, object], path: Path) -> dict[str, int]:
+    if "causes" not in data:
+        return {}
+    values = {name.upper(): value for name, value in section(data, "causes", path).items()}
+    check_keys(values, _CAUSE_NAMES, f"{path}: [causes]")
+    return {name: whole_ns(value, f"{path}: [causes] {name}") for name, value in values.items()}
 
 
 def conflict(slo: Slo, parts: Mapping[str, int]) -> str | None:
@@ -139,34 +158,63 @@ def _first_token_conflict(slo: Slo, parts: Mapping[str, int]) -> str | None:
     return None
 
 
-def judge(session: Session, budget: Budget) -> Verdict:
-    """Hold a run against a budget. Raises BudgetError for a run that can't tell: no requests, or stamps missing."""
-    states = {str(row["status"]): int(str(row["n"])) for row in rows(session.ask("states"))}
+def judge(
+    session: Session,
+    budget: Budget,
+    only: Filter = EVERYTHING,
+    cursor: "duckdb.DuckDBPyConnection | None" = None,
+) -> Verdict:
+    """Hold a run against a budget. Raises BudgetError for a run that can't tell: no requests, or stamps missing.
+
+    `cursor` is a fresh one, which lets the caller interrupt.
+    """
+    cursor = cursor if cursor is not None else session.connect()
+    session.narrow(cursor, only)
+    states = {str(row["status"]): int(str(row["n"])) for row in rows(session.ask("states", cursor=cursor))}
     ended = sum(n for state, n in states.items() if state != "open")
     if not ended:
         raise BudgetError(f"{session.name}: no request has ended: there is nothing to hold against the budget")
     limits = {**budget.parts, **{name: limit for name, limit in budget.slo.limits.items() if limit is not None}}
     params = {f"{name}_ns": limits.get(name) for name in FORMULAS}
-    found = {str(row["part"]): row for row in rows(session.ask("budget", cursor=None, **params))}
+    found = {str(row["part"]): row for row in rows(session.ask("budget", cursor=cursor, **params))}
     if "tpot" in found:
-        found["tpot"].update(next(row for row in rows(session.ask("percentiles")) if row["measure"] == "tpot"))
+        percentiles = rows(session.ask("percentiles", cursor=cursor))
+        found["tpot"].update(next(row for row in percentiles if row["measure"] == "tpot"))
     untold = [name for name in [*PARTS, E2E.name] if name not in found]
     if states.get("ok") and untold:
         raise BudgetError(f"{session.name}: it was not recorded how long {', '.join(untold)} took: stamps are missing")
-    kept = [_kept(name, limit, found.get(name), ended, budget.slo) for name, limit in limits.items()]
-    return Verdict(session.name, budget, kept, states, _phases(session))
+    found |= _lost(session, budget.causes, cursor)
+    kept = [
+        _kept(name, limit, found.get(name), ended, budget.slo) for name, limit in {**limits, **budget.causes}.items()
+    ]
+    return Verdict(session.name, budget, kept, states, _phases(session, cursor), only)
+
+
+def formula(name: str) -> str:
+    """What a part of a budget is, in the words of the columns that it is computed from."""
+    return FORMULAS.get(name) or f"sum of ns in causes, where the cause is {name} or below it"
+
+
+def _lost(
+    session: Session, causes: Mapping[str, int], cursor: "duckdb.DuckDBPyConnection"
+) -> dict[str, dict[str, object]]:
+    if not causes:
+        return {}
+    limits = {"causes": list(causes), "limits_ns": list(causes.values())}
+    return {str(row["part"]): row for row in rows(session.ask("budget_causes", cursor=cursor, **limits))}
 
 
 def document(verdict: Verdict) -> dict[str, Any]:
     """What `tailtrace budget --json` prints; times in ms."""
     return {
         "run": verdict.run,
+        "filter": str(verdict.only),
         "ok": verdict.ok,
         "slo": verdict.budget.slo.document(),
         "requests": dict(verdict.states),
         "budget": {kept.name: _document(kept) for kept in verdict.kept},
         "phases_ms": {part: list(phases) for part, phases in verdict.phases.items()},
-        "formulas": FORMULAS,
+        "formulas": {**FORMULAS, **{name: formula(name) for name in verdict.budget.causes}},
     }
 
 
@@ -186,7 +234,7 @@ def _document(kept: Kept) -> dict[str, Any]:
 def _kept(name: str, limit: int, row: Mapping[str, Any] | None, ended: int, slo: Slo) -> Kept:
     """The whole is kept by who was answered in time, of all that ended; a part by its share of the answered ones.
 
-    Nobody breaks TPOT where no answer has a second token.
+    Nobody breaks TPOT where no answer has a second token, nor a cause's limit where nobody was answered.
     """
     inside, measured = (row["inside"], row["n"]) if row else (0, 0)
     of = ended if name == E2E.name else measured
@@ -195,9 +243,9 @@ def _kept(name: str, limit: int, row: Mapping[str, Any] | None, ended: int, slo:
     return Kept(name, limit, inside, of, ok, times, measured - inside, row["worst"] if row else [])
 
 
-def _phases(session: Session) -> dict[str, list[dict[str, Any]]]:
+def _phases(session: Session, cursor: "duckdb.DuckDBPyConnection") -> dict[str, list[dict[str, Any]]]:
     """Percentiles in ms of the phases that parts with several consist of; nothing for runs without spans."""
-    found = {str(row["name"]): row for row in rows(session.ask("phases"))}
+    found = {str(row["name"]): row for row in rows(session.ask("phases", cursor=cursor))}
     return {
         part: [
             {"name": name, **{rank: float(str(found[name][rank])) / 1e6 for rank in ("p50", "p95", "p99")}}

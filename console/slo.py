@@ -72,9 +72,9 @@ def slo_of(values: Mapping[str, object], origin: str) -> Slo:
 
 
 def read_slo(path: Path) -> Slo:
-    """The section `[slo]` of a TOML file; a `[budget]` beside it is left to `tailtrace budget`."""
+    """The section `[slo]` of a TOML file; `[budget]` and `[causes]` beside it are left to `tailtrace budget`."""
     data = read_toml(path)
-    check_keys(data, ["slo", "budget"], str(path))
+    check_keys(data, ["slo", "budget", "causes"], str(path))
     slo = slo_of(section(data, "slo", path), f"{path}: [slo]")
     if not slo:
         raise SloError(f"{path}: [slo] has no limit; give ttft_ms, tpot_ms or e2e_ms")

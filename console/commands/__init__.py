@@ -11,6 +11,11 @@ FILTER_HELP: Final = (
     "for all but those)"
 )
 
+BUDGET_HELP: Final = (
+    "[slo] e2e_ms and share; [budget] ingress, waiting, execution and return in ms, which sum to e2e_ms; "
+    "[causes] ms that a request may lose to a cause"
+)
+
 
 def slo_ns(slo_ms: float | None) -> int | None:
     """`--slo-ms` in ns. Raises UserError where it is no limit."""

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from console.budget import document, judge, read_budget
-from console.commands import RUN_HELP
+from console.commands import BUDGET_HELP, FILTER_HELP, RUN_HELP
+from console.filter_language import parse_filter
 from console.jsonout import write_json
 from console.session import Session
 from console.text.budget import budget_lines
@@ -21,16 +22,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE.toml",
-        help="[slo] e2e_ms and share; [budget] ingress, waiting, execution and return in ms, which sum to e2e_ms",
+        help=BUDGET_HELP,
     )
+    parser.add_argument("--filter", metavar="TEXT", default="", help=FILTER_HELP)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the verdict: 0 kept, 1 violated. UserError for a budget that can't hold, before the run is read."""
-    budget = read_budget(args.budget)
+    budget, only = read_budget(args.budget), parse_filter(args.filter)
     with Session(local(args.path)) as session:
-        verdict = judge(session, budget)
+        verdict = judge(session, budget, only)
     if args.json:
         write_json(sys.stdout, document(verdict))
     else:

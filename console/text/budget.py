@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from console.budget import FORMULAS, Kept, Verdict
+from console.budget import Kept, Verdict, formula
 from console.text.paint import wrapped
-from console.text.report import counted, number
+from console.text.report import counted, filter_lines, number
 from console.widgets.ink import Line, clean, crop, percent, rule
 
-_NAME = 11
+_NAME = 22
 _UNANSWERED = ("rejected", "expired", "cancelled", "failed")
 
 
@@ -16,12 +16,32 @@ def budget_lines(verdict: Verdict, width: int) -> list[Line]:
     return [crop(line, width) for line in _all(verdict, width)]
 
 
-def _all(verdict: Verdict, width: int) -> Iterator[Line]:
+def verdict_line(verdict: Verdict) -> Line:
+    """Whether it is kept, and if not by which parts."""
     broken = [kept.name for kept in verdict.kept if not kept.ok]
     told = f"over budget: {', '.join(broken)}" if broken else "the budget is kept"
-    yield [(clean(verdict.run), "strong bold"), (f": {told}", "bad" if broken else "good")]
+    return [(told, "bad" if broken else "good")]
+
+
+def table_lines(verdict: Verdict, width: int) -> list[Line]:
+    """Each part's limit, the share that kept it, and what it took."""
+    return [crop(line, width) for line in _table(verdict, width)]
+
+
+def _all(verdict: Verdict, width: int) -> Iterator[Line]:
+    yield [(clean(verdict.run), "strong bold"), (": ", "text"), *verdict_line(verdict)]
+    yield from filter_lines(str(verdict.only), width)
     yield [(f"SLO: {verdict.budget.slo}", "text")]
     yield []
+    yield from _table(verdict, width)
+    yield []
+    yield from _exceeding(verdict, width)
+    yield from _unanswered(verdict, width)
+    for kept in verdict.kept:
+        yield from wrapped(f"{kept.name} = {formula(kept.name)}", width, indent="    ")
+
+
+def _table(verdict: Verdict, width: int) -> Iterator[Line]:
     yield rule("Budget", width, "ms, nearest rank, ok requests")
     yield [(" " * (_NAME + 2) + "".join(f"{head:>9}" for head in ("budget", "inside", "p50", "p95", "p99")), "muted")]
     for kept in verdict.kept:
@@ -29,11 +49,6 @@ def _all(verdict: Verdict, width: int) -> Iterator[Line]:
         for phase in verdict.phases.get(kept.name, ()):
             times = "".join(number(phase[rank]) for rank in ("p50", "p95", "p99"))
             yield [(f"    {phase['name']:<{_NAME + 16}}{times}", "muted")]
-    yield []
-    yield from _exceeding(verdict, width)
-    yield from _unanswered(verdict, width)
-    for kept in verdict.kept:
-        yield from wrapped(f"{kept.name} = {FORMULAS[kept.name]}", width, indent="    ")
 
 
 def _row(kept: Kept) -> Line:
@@ -41,7 +56,7 @@ def _row(kept: Kept) -> Line:
     limits = f"{number(kept.limit_ns / 1e6)}{percent(share):>9}"
     times = "".join(number(None if ns is None else ns / 1e6) for rank, ns in kept.times.items() if rank != "max")
     mark = ("✓ ", "good") if kept.ok else ("✗ ", "bad")
-    return [mark, (f"{kept.name:<{_NAME}}", "strong"), (limits + times, "text")]
+    return [mark, (f"{clean(kept.name):<{_NAME}}", "strong"), (limits + times, "text")]
 
 
 def _exceeding(verdict: Verdict, width: int) -> Iterator[Line]:

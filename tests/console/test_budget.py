@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.budget import PARTS, BudgetError, conflict, judge, read_budget
+from console.filter_language import parse_filter
 from console.session import Session
-from console.slo import Slo
+from console.slo import Slo, SloError
 from recorder.words import Status
 from tests.console.runs import MS, request, write_run
 
@@ -98,6 +99,26 @@ def test_only_parts_that_are_each_less_and_together_the_whole_are_feasible(some:
     feasible = sum(some) == whole and max(some) < whole
     assert (conflict(Slo(e2e_ns=whole), parts) is None) == feasible
     assert (conflict(Slo(e2e_ns=max(sum(some), 1)), parts) is None) == (sum(x > 0 for x in some) > 1)
+
+
+def test_causes_have_limits_too_and_a_family_is_all_below_it(tmp_path: Path, golden_run: Path) -> None:
+    parts = {"ingress": 10.0, "waiting": 60.0, "execution": 100.0, "return": 30.0}
+    path = write_budget(tmp_path, 200, parts)
+    path.write_text(path.read_text() + "[causes]\nqueue = 1\nPREFILL = 50\n")
+    budget = read_budget(path)
+    assert budget.causes == {"QUEUE": 1 * MS, "PREFILL": 50 * MS}
+    with Session(golden_run) as session:
+        verdict = judge(session, budget, parse_filter("id:req-2"))
+        lost = session.query("SELECT sum(ns)::BIGINT AS ns FROM causes WHERE rid = 2 AND cause LIKE 'QUEUE/%'")
+    by_name = {kept.name: kept for kept in verdict.kept}
+    assert list(by_name)[-2:] == ["QUEUE", "PREFILL"]
+    assert (by_name["QUEUE"].ok, by_name["QUEUE"].of) == (False, 1)
+    assert by_name["QUEUE"].worst == [{"request_id": "req-2", "ns": lost.to_pylist()[0]["ns"]}]
+    assert (by_name["PREFILL"].ok, by_name["PREFILL"].inside) == (True, 1)
+    assert by_name["e2e"].of == 1
+    path.write_text(path.read_text().replace("queue", "quee"))
+    with pytest.raises(SloError, match="did you mean QUEUE"):
+        read_budget(path)
 
 
 @pytest.mark.parametrize(
