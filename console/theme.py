@@ -91,6 +91,7 @@ STATUSES: Final[dict[str, Look]] = {
 
 CAUSES: Final[dict[str, Look]] = {
     "INGRESS": Look("›", "phase.ingress"),
+    "EARLIER_ATTEMPT": Look("⇥", "redo"),
     "STEP_IN_FLIGHT": Look("~", "flight"),
     f"QUEUE/{Reason.KV_BLOCKS}": Look("▤", "phase.queue"),
     f"QUEUE/{Reason.SEQ_SLOTS}": Look("▥", "phase.queue"),

@@ -67,6 +67,8 @@ class Attempts:
     returned: Ints
     gone: Ints
     """It left its worker; NONE where that was not recorded."""
+    handed_on: Bools
+    """Its request was in another worker's hands before, from the same arrival on, until that one was lost."""
     finished: Bools
     """It left with its last token, so that its last step is known to be the last."""
     end: Ints
@@ -84,6 +86,7 @@ class Attempts:
             tier=labels(requests, "tier"),
             status=status,
             gone=np.full(len(status), NONE),
+            handed_on=_handed_on(numbers["rid"], numbers["arrival"], ints(requests, "retry_of")),
             finished=equal(status, _STATUSES.index(Status.OK)),
             end=numbers["returned"],
         )
@@ -158,3 +161,12 @@ class Attempts:
         last = np.maximum.reduce([self.arrival, self.admitted, self.queued, self.last_token, self.gone])
         until = np.where(self.is_open, np.maximum(last, horizon), last)
         return replace(self, end=first_known(self.returned, until))
+
+
+def _handed_on(rid: Ints, arrival: Ints, retry_of: Ints) -> Bools:
+    """Which go on with a request that is counted from the arrival of the attempt before."""
+    order = np.argsort(rid, kind="stable")
+    if not len(order):
+        return np.zeros(0, bool)
+    before = order[np.minimum(np.searchsorted(rid[order], retry_of), len(order) - 1)]
+    return known(retry_of) & equal(rid[before], retry_of) & equal(arrival[before], arrival)

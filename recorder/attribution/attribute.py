@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from recorder.attribution.attempts import Attempts, Events
-from recorder.attribution.budget import INGRESS, SCHEMA, STEP_IN_FLIGHT, Budget
+from recorder.attribution.budget import EARLIER_ATTEMPT, INGRESS, SCHEMA, STEP_IN_FLIGHT, Budget
 from recorder.attribution.cohorts import Ledger, cohorts
 from recorder.attribution.columns import Ints, Tables, first_known, ints, known
 from recorder.attribution.gaps import Marks, charge_gaps
@@ -165,7 +165,11 @@ def _placed(attempts: Attempts, events: Events, slices: Source) -> Attempts:
 
 
 def _charge_ingress(budget: Budget, attempts: Attempts, front_end: FrontEnd) -> None:
+    """On its way to its worker; before that in the hands of one that was lost, if another attempt tells of that."""
     admitted = np.minimum(attempts.admitted, attempts.end)
+    elsewhere = attempts.handed_on & known(admitted)
+    budget.charge(EARLIER_ATTEMPT, attempts.row, np.where(elsewhere, admitted - attempts.arrival, 0))
+    attempts = replace(attempts, arrival=np.where(elsewhere, admitted, attempts.arrival))
     stalled = front_end.charge_entry(budget, attempts, admitted)
     budget.charge(INGRESS, attempts.row, np.where(known(admitted), admitted - attempts.arrival, 0) - stalled)
 

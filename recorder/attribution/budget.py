@@ -11,6 +11,7 @@ from recorder.schema import NONE
 from recorder.words import Phase, Reason
 
 INGRESS: Final = "INGRESS"
+EARLIER_ATTEMPT: Final = "EARLIER_ATTEMPT"
 STEP_IN_FLIGHT: Final = "STEP_IN_FLIGHT"
 BEHIND_FIFO: Final = "QUEUE/BEHIND_FIFO"
 BEHIND_TIER: Final = "QUEUE/BEHIND_TIER"
@@ -47,6 +48,7 @@ def phase(name: Phase) -> str:
 CAUSES: Final = (
     INGRESS,
     phase(Phase.INGRESS),
+    EARLIER_ATTEMPT,
     STEP_IN_FLIGHT,
     phase(Phase.QUEUE),
     BEHIND_FIFO,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = {
     "requests": (
-        *("rid", "attempt", "worker", "tier", "status"),
+        *("rid", "attempt", "retry_of", "worker", "tier", "status"),
         *("arrival", "admitted", "queued", "first_scheduled", "last_token", "returned"),
     ),
     "steps": (

@@ -425,3 +425,15 @@ def test_a_run_without_anything() -> None:
     ledger = Ledger()
     ledger.request(1, 10, status=Status.OPEN, admitted=12)
     assert causes(ledger, 1) == {"INGRESS": 2}
+
+
+def test_time_in_the_hands_of_a_worker_that_was_lost_is_told_by_the_attempt_that_went_on() -> None:
+    """SPEC A7, F1: counted from the arrival of the first attempt; a client that sends again arrives anew."""
+    ledger = Ledger()
+    ledger.request(1, arrival=10, worker=1, admitted=12, status=Status.FAILED)
+    ledger.request(2, arrival=10, attempt=2, retry_of=1, admitted=50, returned=70)
+    ledger.request(3, arrival=40, attempt=2, retry_of=1, admitted=43, returned=70)
+    assert causes(ledger, 2, attempt=2)["EARLIER_ATTEMPT"] == 40
+    assert "INGRESS" not in causes(ledger, 2, attempt=2)
+    assert causes(ledger, 3, attempt=2)["INGRESS"] == 3
+    assert "EARLIER_ATTEMPT" not in causes(ledger, 3, attempt=2)
