@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from recorder import words
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """What runs are written in. Any older version is read: what its tables lack is NULL. Version 2 added the columns that
-tell when records were lost, and the table `stalls`."""
+tell when records were lost, and the table `stalls`; version 3 which prompts begin alike."""
 NONE: Final = -(2**63)
 """The wire value of an integer that is not known (yet); NULL in Parquet."""
 
@@ -158,6 +158,8 @@ REQUESTS: Final = _table(
     _count("queued_tokens", "prompt tokens waiting when it arrived"),
     _count("running", "requests running when it arrived"),
     _count("kv_used", "KV blocks held when it arrived"),
+    Column("prefix_of", int, "earlier request whose prompt and output its prompt begins with for longest", since=3),
+    Column("prefix_tokens", int, "tokens that it begins with as that one does; 0: it begins as nobody did", since=3),
 )
 
 SPANS: Final = _table(

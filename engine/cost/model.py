@@ -7,12 +7,10 @@ from typing import Any, Final, Literal
 import msgspec
 import numpy as np
 
-from engine.core import StepPlan
 from engine.cost.solve import Array
 from engine.simulate.clock import Delays
-from engine.simulate.cost import Cost, LinearCost
+from engine.simulate.cost import KnownTime, LinearCost, TwoRegimes
 from recorder.errors import UserError
-from recorder.words import Role
 
 COEFFICIENTS: Final = ("step", "decode", "decode_kv", "prefill", "prefill_pair")
 """The fields of a `LinearCost`, in the order of the columns that fits work on."""
@@ -23,19 +21,6 @@ class CostError(UserError):
     """A recording from which no cost can be learnt: says what it lacks."""
 
 
-@dataclass(frozen=True)
-class TwoRegimes:
-    """Steps of decodes alone cost `decode`, steps that also compute prompts `mixed`: devices run them differently."""
-
-    decode: LinearCost
-    mixed: LinearCost
-
-    def __call__(self, plan: StepPlan) -> int:
-        """In ns, rounded down."""
-        alone = all(part.role is Role.DECODE for part in plan.slices)
-        return (self.decode if alone else self.mixed)(plan)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CostFit:
     """What a step takes, and the time beside it. `decode` and `mixed` are equal where one regime does."""
@@ -44,6 +29,8 @@ class CostFit:
     decode: LinearCost
     mixed: LinearCost
     delays: Delays
+    sizes: tuple[int, ...] = ()
+    """As `TwoRegimes` has them."""
     trained_on: int = 0
     """Steps or requests that it was learnt from."""
     device_share: float | None = None
@@ -52,9 +39,10 @@ class CostFit:
     """Relative errors on what a first fit had not seen."""
 
     @property
-    def cost(self) -> Cost:
-        """The cost of a plan in ns."""
-        return self.decode if self.decode == self.mixed else TwoRegimes(self.decode, self.mixed)
+    def cost(self) -> KnownTime:
+        """The cost of a plan."""
+        one = self.decode == self.mixed and not self.sizes
+        return self.decode if one else TwoRegimes(self.decode, self.mixed, self.sizes)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `run.json`."""

@@ -1,15 +1,16 @@
 """A cost model from a run's own steps: execution by what was computed, host time between steps by its mean."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from engine.cost.model import CostError, CostFit, linear
+from engine.cost.model import PS_PER_NS, CostError, CostFit, coefficients, linear
 from engine.cost.solve import Array, robust
 from engine.simulate.clock import Delays
-from engine.simulate.cost import LinearCost
+from engine.simulate.cost import LinearCost, TwoRegimes
 from recorder.tables import RunTables
 from recorder.words import Role
 
@@ -17,8 +18,11 @@ _ENOUGH: Final = 20
 """Steps below which no model is learnt from them."""
 _PER_COEFFICIENT: Final = 4
 """Steps a coefficient needs before a regime of its own is considered."""
-_BETTER: Final = 0.9
-"""Two regimes must bring the held-out error of one below this part of it: the simpler model is also the faster."""
+_BETTER: Final = 0.95
+"""A form that can tell more must bring the held-out error below this part of a simpler one's."""
+_MOST_SIZES: Final = 1024
+_INERTIA: Final = 4
+"""Steps of a size that have to be seen to believe half of what they miss."""
 _DECODES: Final = (0, 1, 2)
 """Columns that mean something in a step without prompts."""
 
@@ -49,6 +53,10 @@ class Steps:
         return Steps(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
 
+Form = Callable[[Steps], TwoRegimes]
+"""A way to learn a cost from steps."""
+
+
 def read_steps(tables: RunTables) -> Steps:
     """The steps of a run that executed something; idle passes and those without stamps are left out."""
     steps, slices = tables.table("steps"), tables.table("slices")
@@ -74,28 +82,37 @@ def fit_steps(steps: Steps, delays: Delays) -> CostFit:
     """
     if len(steps) < _ENOUGH:
         raise CostError(f"{len(steps)} executed steps are too few to learn from: record at least {_ENOUGH}")
-    half = len(steps) // 2
-    first, second = steps.part(slice(None, half)), steps.part(slice(half, None))
-    one = _errors(second, *_one_regime(first))
-    two = _errors(second, *_two_regimes(first)) if _can_be_two(first) else None
-    is_two = two is not None and two["step_p50"] < _BETTER * one["step_p50"]
-    decode, mixed = (_two_regimes if is_two else _one_regime)(steps)
+    form, held_out = _best_form(steps)
+    cost = form(steps)
     known = steps.device > 0
     return CostFit(
         source="steps",
-        decode=decode,
-        mixed=mixed,
+        decode=cost.decode,
+        mixed=cost.mixed,
+        sizes=cost.sizes,
         delays=replace(delays, plan_ns=round(steps.plan.mean()), commit_ns=round(steps.commit.mean())),
         trained_on=len(steps),
         device_share=float(steps.device[known].sum() / steps.execution[known].sum()) if known.any() else None,
-        held_out=two if is_two and two else one,
+        held_out=held_out,
     )
+
+
+def _best_form(steps: Steps) -> tuple[Form, dict[str, float]]:
+    """Of a fit to the first half of the steps, the form that tells the second half best, the simpler ones preferred."""
+    half = len(steps) // 2
+    first, second = steps.part(slice(None, half)), steps.part(slice(half, None))
+    best: Form = _one_regime
+    told = _errors(second, best(first))
+    for form in (_one_regime_by_size, *((_two_regimes, _two_regimes_by_size) if _can_be_two(first) else ())):
+        errors = _errors(second, form(first))
+        if errors["mean"] < _BETTER * told["mean"]:
+            best, told = form, errors
+    return best, told
 
 
 def matches(steps: Steps, cost: LinearCost) -> bool:
     """Whether every step took what `cost` says, to the ns of rounding: then they were simulated by it."""
-    predicted = _predicted(steps, cost, cost)
-    return bool((np.abs(predicted - steps.execution) <= 1).all())
+    return bool((np.abs(_predicted(steps, cost.regimes) - steps.execution) <= 1).all())
 
 
 def _can_be_two(steps: Steps) -> bool:
@@ -103,22 +120,51 @@ def _can_be_two(steps: Steps) -> bool:
     return min(mixed / 5, (len(steps) - mixed) / 3) >= _PER_COEFFICIENT
 
 
-def _one_regime(steps: Steps) -> tuple[LinearCost, LinearCost]:
-    cost = linear(robust(steps.columns, steps.execution))
-    return cost, cost
+def _one_regime(steps: Steps) -> TwoRegimes:
+    return linear(robust(steps.columns, steps.execution)).regimes
 
 
-def _two_regimes(steps: Steps) -> tuple[LinearCost, LinearCost]:
+def _two_regimes(steps: Steps) -> TwoRegimes:
     alone, mixed = steps.part(~steps.mixed), steps.part(steps.mixed)
     decode = np.zeros(5)
     decode[list(_DECODES)] = robust(alone.columns[:, _DECODES], alone.execution)
-    return linear(decode), linear(robust(mixed.columns, mixed.execution))
+    return TwoRegimes(linear(decode), linear(robust(mixed.columns, mixed.execution)))
 
 
-def _predicted(steps: Steps, decode: LinearCost, mixed: LinearCost) -> Array:
+def _one_regime_by_size(steps: Steps) -> TwoRegimes:
+    return _by_size(steps, _one_regime(steps))
+
+
+def _two_regimes_by_size(steps: Steps) -> TwoRegimes:
+    return _by_size(steps, _two_regimes(steps))
+
+
+def _by_size(steps: Steps, cost: TwoRegimes) -> TwoRegimes:
+    """With the typical miss of each number of decodes alone; few steps of a number count for little.
+
+    Then all is scaled to the time that the steps took together, as `robust` does.
+    """
+    missed = steps.execution - _predicted(steps, cost)
+    alone = np.where(steps.mixed, 0, steps.columns[:, 1])
+    sizes = [0.0] * int(min(alone.max(initial=0), _MOST_SIZES))
+    for size in range(1, len(sizes) + 1):
+        some = missed[alone == size]
+        sizes[size - 1] = float(np.median(some)) * len(some) / (len(some) + _INERTIA) if len(some) else 0.0
+    found = replace(cost, sizes=tuple(round(each * PS_PER_NS) for each in sizes))
+    return _scaled(found, float(steps.execution.sum() / _predicted(steps, found).sum()))
+
+
+def _scaled(cost: TwoRegimes, by: float) -> TwoRegimes:
+    decode, mixed = (linear(coefficients(each) * by) for each in (cost.decode, cost.mixed))
+    return TwoRegimes(decode, mixed, tuple(round(each * by) for each in cost.sizes))
+
+
+def _predicted(steps: Steps, cost: TwoRegimes) -> Array:
     """In ns, shape (n,)."""
-    both = [_times(steps.columns, cost) for cost in (decode, mixed)]
-    chosen: Array = np.where(steps.mixed, both[1], both[0])
+    beyond = np.array([0, *cost.sizes, 0]) / PS_PER_NS
+    size = np.minimum(steps.columns[:, 1], len(beyond) - 1).astype(np.int64)
+    alone, beside = (_times(steps.columns, each) for each in (cost.decode, cost.mixed))
+    chosen: Array = np.where(steps.mixed, beside, alone + beyond[size])
     return chosen
 
 
@@ -128,12 +174,14 @@ def _times(columns: Array, cost: LinearCost) -> Array:
     return times
 
 
-def _errors(steps: Steps, decode: LinearCost, mixed: LinearCost) -> dict[str, float]:
-    predicted = _predicted(steps, decode, mixed)
+def _errors(steps: Steps, cost: TwoRegimes) -> dict[str, float]:
+    """`mean` is weighted by time, so that few long steps count as much as many short ones."""
+    predicted = _predicted(steps, cost)
     relative = np.abs(predicted / steps.execution - 1)
     return {
         "steps": float(len(steps)),
         "total": float(predicted.sum() / steps.execution.sum() - 1),
+        "mean": float(np.abs(predicted - steps.execution).sum() / steps.execution.sum()),
         "step_p50": float(np.median(relative)),
         "step_p95": float(np.quantile(relative, 0.95)),
     }

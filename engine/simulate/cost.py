@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 from engine.config import CostConfig
 from engine.core import Slice, StepPlan
+from engine.messages import StepTimes
 from engine.scheduling.step_time import Prediction
 from recorder.words import Role
 
 Cost = Callable[[StepPlan], int]
-"""Nanoseconds that the execution of a plan takes. A `LinearCost` is one, and is charged to the picosecond."""
+"""Nanoseconds that the execution of a plan takes. A `KnownTime` is one, and is charged to the picosecond."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class LinearCost:
         """In ns, rounded down."""
         return self.ps(plan) // 1000
 
+    @property
+    def regimes(self) -> "TwoRegimes":
+        """The same as two regimes."""
+        return TwoRegimes(self, self)
+
     def ps(self, plan: StepPlan) -> int:
         """The sum over the plan's slices, in ps."""
         return self.step + sum(self._slice(part) for part in plan.slices)
@@ -50,6 +56,39 @@ class LinearCost:
         if part.role is Role.DECODE:
             return self.decode + self.decode_kv * part.computed_before
         return part.tokens * self.prefill + pairs(part.tokens, part.computed_before) * self.prefill_pair
+
+
+@dataclass(frozen=True)
+class TwoRegimes:
+    """Steps of decodes alone cost `decode`, steps that also compute prompts `mixed`: devices run them differently."""
+
+    decode: LinearCost
+    mixed: LinearCost
+    sizes: tuple[int, ...] = ()
+    """What a step of 1, 2, ... decodes alone takes beyond `decode` (or less), in ps: kernels suit some sizes better."""
+
+    def __call__(self, plan: StepPlan) -> int:
+        """In ns, rounded down."""
+        return self.ps(plan) // 1000
+
+    @property
+    def regimes(self) -> "TwoRegimes":
+        """Itself."""
+        return self
+
+    def ps(self, plan: StepPlan) -> int:
+        """What the plan's own regime says, in ps."""
+        if any(part.role is not Role.DECODE for part in plan.slices):
+            return self.mixed.ps(plan)
+        return self.decode.ps(plan) + self.beyond(len(plan.slices))
+
+    def beyond(self, decodes: int) -> int:
+        """The entry of `sizes` for so many decodes, if there is one."""
+        return self.sizes[decodes - 1] if 0 < decodes <= len(self.sizes) else 0
+
+
+KnownTime = LinearCost | TwoRegimes
+"""Costs that follow from the sums of a plan alone: those of decodes, and of prompts, in one regime or two."""
 
 
 def pairs(tokens: int, computed_before: int) -> int:
@@ -65,7 +104,7 @@ def fixed_time(ns: int) -> LinearCost:
 class KnownCost:
     """A step's time, known before it runs because it is computed: so predictions have no error. See `loop.StepTime`."""
 
-    def __init__(self, cost: LinearCost) -> None:
+    def __init__(self, cost: KnownTime) -> None:
         self._cost = cost
 
     def predict(self, plan: StepPlan) -> Prediction:
@@ -75,3 +114,7 @@ class KnownCost:
 
     def observe(self, plan: StepPlan, exec_ns: int) -> None:
         """There is nothing to learn."""
+
+    def told(self) -> StepTimes | None:
+        """Nothing: who needs it has the cost itself."""
+        return None

@@ -6,7 +6,6 @@ the rules of `engine.scheduling.scheduler`, but with sums over decodes in place 
 which configurations; property tests hold both to the same stamps.
 """
 
-import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,10 +15,11 @@ from typing import Final
 from engine.config import Config, to_dict
 from engine.simulate.book import Book, Pace
 from engine.simulate.clock import PS_PER_NS
-from engine.simulate.cost import LinearCost, pairs
+from engine.simulate.cost import KnownTime, pairs
 from engine.simulate.results import Results
 from engine.simulate.router import Backlog
 from engine.simulate.running import Decodes, Running
+from engine.simulate.series import passes_within
 from engine.simulate.setup import Setup
 from recorder.schema import code
 from recorder.words import Reason, Status
@@ -29,7 +29,7 @@ _KNOWN: Final = {
         *("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold"),
         *("max_batch_size", "max_queue_delay_ms", "max_queue_delay_microseconds"),  # heard by other policies alone
     },
-    "kv": {"block_size", "num_blocks", "memory_mb", "watermark"},
+    "kv": {"block_size", "num_blocks", "memory_mb", "token_bytes", "watermark"},
 }
 """Keys that jumps heed. All others of these sections have to be at their defaults, which ask for nothing more."""
 _STABLE: Final = (Reason.SEQ_SLOTS, Reason.KV_BLOCKS)
@@ -42,12 +42,13 @@ Part = tuple[Running, int, int]
 
 
 def covers(setup: Setup) -> bool:
-    """Whether jumps decide as the scheduler would: continuous batching, first come first served, and a linear cost.
+    """Whether jumps decide as the scheduler would: continuous batching, first come first served, and a linear cost
+    in one regime or two.
 
     Whatever else is configured has to be lived through pass by pass; so a policy that comes later is never jumped over.
     """
     have, default = to_dict(setup.config), to_dict(Config())
-    return isinstance(setup.cost, LinearCost) and all(
+    return isinstance(setup.cost, KnownTime) and all(
         have[section][name] == value
         for section, known in _KNOWN.items()
         for name, value in default[section].items()
@@ -71,13 +72,18 @@ class JumpWorker:
         backlog: Backlog | None = None,
         ended: Callable[[int, int], None] | None = None,
     ) -> None:
-        if not isinstance(setup.cost, LinearCost):
-            raise TypeError("a jump needs a linear cost")
+        if not isinstance(setup.cost, KnownTime):
+            raise TypeError("a jump needs a linear cost, in one regime or two")
         config, delays = setup.config, setup.delays
         self._number = number
-        self._cost = setup.cost
+        cost, most = setup.cost.regimes, config.scheduler.max_num_seqs
+        self._alone = [cost.decode.step + cost.decode.decode * n + cost.beyond(n) for n in range(most + 1)]
+        self._beside = [cost.mixed.step + cost.mixed.decode * n for n in range(most + 1)]
+        """What a pass of n decodes costs beside their contexts: alone, and beside prompts."""
+        self._alone_kv, self._mixed = cost.decode.decode_kv, cost.mixed
         self._plan_ps = delays.plan_ns * PS_PER_NS
         self._commit_ps = delays.commit_ns * PS_PER_NS
+        self._host_ps = self._plan_ps + self._commit_ps
         self._link_ns, self._write_ns = delays.link_ns, delays.write_ns
         self._max_seqs = config.scheduler.max_num_seqs
         self._max_tokens = config.scheduler.max_num_batched_tokens
@@ -87,10 +93,20 @@ class JumpWorker:
         self._watermark = config.kv.watermark_blocks(setup.num_blocks)
         self.free = setup.num_blocks
         self._results, self._demand = results, results.demand
+        self._counts = book is not None or not self._is_roomy(setup)
+        """Blocks are counted: for the book, or because they may run out."""
+        self._plain = not self._counts and ended is None
+        """Nobody asks for more than stamps."""
+        self._whole = self._threshold or self._max_tokens
+        """The longest prompt that one pass may compute."""
+        self._queued, self._first_scheduled = results.queued, results.first_scheduled
+        self._first_token, self._last_token = results.first_token, results.last_token
+        self._returned, self._status = results.returned, results.status
         self._book, self._backlog, self._ended = book, backlog, ended
 
         self._t = 0
         self._incoming: deque[tuple[int, int]] = deque()
+        """What is to come: when, in ps, and the request's place."""
         self._waiting: deque[Running] = deque()
         self._evicted: deque[Running] = deque()
         self.waiting_tokens = 0
@@ -106,6 +122,11 @@ class JumpWorker:
         self._refusals: list[int] = []
         self._idle = self._draining = self._done = False
 
+    def _is_roomy(self, setup: Setup) -> bool:
+        """Whether as many requests as run at once have room, whichever of them these are."""
+        longest = max(map(int.__add__, self._demand.prompt, self._demand.total), default=1)
+        return setup.num_blocks - self._watermark >= self._max_seqs * -(-longest // self._block_size)
+
     # -- from outside ----------------------------------------------------------------------------------------------
 
     @property
@@ -114,7 +135,7 @@ class JumpWorker:
         if self._done:
             return None
         if self._idle:
-            return self._incoming[0][0] if self._incoming else None
+            return self._incoming[0][0] // PS_PER_NS if self._incoming else None
         return self._t // PS_PER_NS
 
     @property
@@ -124,21 +145,29 @@ class JumpWorker:
 
     def submit(self, index: int, instant: int) -> None:
         """Let a request reach it at `instant`; instants never fall."""
-        self._incoming.append((instant, index))
+        self._incoming.append((instant * PS_PER_NS, index))
+
+    def submit_all(self, instants: Sequence[int], first: int) -> None:
+        """The same for requests in a row, of which `first` is the place of the first."""
+        places = range(first, first + len(instants))
+        self._incoming.extend(zip(map(PS_PER_NS.__mul__, instants), places, strict=True))
 
     def drain(self, instant: int) -> None:
         """Nothing comes after `instant`."""
-        self._incoming.append((instant, _DRAIN))
+        self._incoming.append((instant * PS_PER_NS, _DRAIN))
 
     def advance(self, until: float, *, one: bool = False) -> None:
         """Live through every pass that begins before `until`; with `one`, only until a request may have ended."""
-        limit = until * PS_PER_NS
+        limit, incoming = until * PS_PER_NS, self._incoming
         while not self._done:
             if self._idle and not self._wake(limit):
                 return
             if self._t >= limit:
                 return
-            if self._incoming and self._incoming[0][0] * PS_PER_NS <= self._t:
+            if incoming and incoming[0][0] <= self._t:
+                if self._plain and self._is_express():
+                    self._express()
+                    continue
                 self._take_in()
             ended = self._stretch(limit) if self._settled else self._pass()
             if ended and one:
@@ -148,10 +177,10 @@ class JumpWorker:
 
     def _wake(self, limit: float) -> bool:
         """End the idle pass with the next message, if that comes before `limit`."""
-        if not self._incoming or self._incoming[0][0] * PS_PER_NS >= limit:
+        if not self._incoming or self._incoming[0][0] >= limit:
             return False
         self._idle = False
-        self._rest(self._incoming[0][0] * PS_PER_NS)
+        self._rest(self._incoming[0][0])
         return True
 
     def _rest(self, until_ps: int) -> None:
@@ -163,9 +192,10 @@ class JumpWorker:
         self._t = t_done + self._commit_ps
 
     def _take_in(self) -> None:
-        now, incoming, demand = self._t // PS_PER_NS, self._incoming, self._demand
-        while incoming and incoming[0][0] <= now:
-            _, index = incoming.popleft()
+        t, incoming, demand = self._t, self._incoming, self._demand
+        now = t // PS_PER_NS
+        while incoming and incoming[0][0] <= t:
+            index = incoming.popleft()[1]
             if index == _DRAIN:
                 self._draining = True
             elif index in demand.refused:
@@ -178,13 +208,13 @@ class JumpWorker:
             self._settled = False
         self._waiting.append(running)
         self.waiting_tokens += running.known
-        self._results.queued[running.index] = now
+        self._queued[running.index] = now
         if self._book:
             self._book.queued(running, now)
 
     def _refuse(self, index: int, now: int) -> None:
         self._refusals.append(index)
-        self._results.status[index] = _REJECTED
+        self._status[index] = _REJECTED
         if self._book:
             self._book.refused(index, now)
 
@@ -199,31 +229,66 @@ class JumpWorker:
                 self._ended(index + 1, received)
         self._refusals.clear()
 
+    # -- a request that finds its way free -------------------------------------------------------------------------
+
+    def _is_express(self) -> bool:
+        """Whether one request has come, nobody waits, and its prompt fits what the decodes leave of a pass."""
+        incoming, index = self._incoming, self._incoming[0][1]
+        if index == _DRAIN or self._waiting or self._evicted or self._prompts or self._prepaid or self._refusals:
+            return False
+        if (len(incoming) > 1 and incoming[1][0] <= self._t) or index in self._demand.refused:
+            return False
+        n = len(self._decodes.members)
+        return n < self._max_seqs and self._demand.prompt[index] <= min(self._max_tokens - n, self._whole)
+
+    def _express(self) -> None:
+        """Take it in, compute its prompt beside the decodes, end who ends: what `_take_in` and `_pass` do, at once."""
+        t, index, cost, decodes = self._t, self._incoming.popleft()[1], self._mixed, self._decodes
+        n, prompt = len(decodes.members), self._demand.prompt[index]
+        price = self._beside[n] + cost.decode_kv * (decodes.base + n * decodes.count)
+        price += prompt * cost.prefill + prompt * (prompt - 1) // 2 * cost.prefill_pair
+        decodes.count += 1
+        self._t = t + self._host_ps + price
+        self._queued[index] = t // PS_PER_NS
+        self._first_scheduled[index] = (t + self._plan_ps) // PS_PER_NS
+        if decodes.ends and decodes.ends[0][0] <= decodes.count:
+            self._end_decodes()
+        running = Running(index, prompt, self._demand.total[index])
+        running.computed = running.high_water = prompt
+        running.order = self._starts
+        self._starts += 1
+        self._take_token(running, n)
+        self._settled = bool(decodes.members)
+
     # -- many passes at once ---------------------------------------------------------------------------------------
 
     def _stretch(self, limit: float) -> bool:
-        """All passes until a decode ends, blocks run out, or one would begin at `limit`. True if a request ended."""
+        """All passes until a decode ends, blocks run out, or one would begin at `limit` or when something comes. True
+        if a request ended."""
         decodes, t = self._decodes, self._t
         n, count = len(decodes.members), decodes.count
+        if self._incoming and self._incoming[0][0] < limit:
+            limit = self._incoming[0][0]
         passes = 1 if self._refusals else decodes.next_end() - count
         if self._book:
             passes = min(passes, self._book.room(n))
-        if self.free < n * (passes // self._block_size + 1):
+        if self._counts and self.free < n * (passes // self._block_size + 1):
             passes = min(passes, decodes.affordable(self.free))
             if not passes:
                 return self._pass()
-        first = self._price(n)
-        slope = self._cost.decode_kv * n
-        pace = first + self._plan_ps + self._commit_ps
-        end = t + _series(passes, pace, slope)
-        if end - pace - slope * (passes - 1) >= limit:  # where the last one begins
-            passes = _passes_within(int(limit) - t, pace, slope)
-            end = t + _series(passes, pace, slope)
+        slope = self._alone_kv * n
+        first = self._alone[n] + self._alone_kv * decodes.base + slope * count
+        pace = first + self._host_ps
+        last = t + (passes - 1) * pace + slope * ((passes - 1) * (passes - 2) // 2)  # where the last one begins
+        if last >= limit:
+            passes = passes_within(int(limit) - t, pace, slope)
+            last = t + (passes - 1) * pace + slope * ((passes - 1) * (passes - 2) // 2)
         if self._book:
             self._book.begin(passes, decodes, Pace(t, first, slope, first))
-        self.free -= decodes.needed(passes)
+        if self._counts:
+            self.free -= decodes.needed(passes)
         decodes.count = count = count + passes
-        self._t = end
+        self._t = last + pace + slope * (passes - 1)
         if decodes.ends[0][0] > count and not self._book and not self._refusals:
             return False  # nothing has changed
         return self._close(n, n)
@@ -234,7 +299,7 @@ class JumpWorker:
         """Plan one pass and live through it. True if a request ended."""
         decodes, t = self._decodes, self._t
         t_exec = (t + self._plan_ps) // PS_PER_NS
-        evicted = self._pay_blocks(t_exec)
+        evicted = self._counts and self._pay_blocks(t_exec)
         n = len(decodes.members)
         parts: list[Part] = []
         budget = self._max_tokens - n
@@ -243,24 +308,26 @@ class JumpWorker:
             if tokens:
                 parts.append((running, tokens, 0))
                 budget -= tokens
-        self._start_waiting(parts, budget, evicted, t_exec)
+        self.head, self.reason = None, Reason.NONE
+        if self._waiting or self._evicted:
+            self._start_waiting(parts, budget, evicted, t_exec)
         if not n and not parts:
             return self._pause()
-        alone = first = self._price(n)
-        for running, tokens, _ in parts:
-            first += tokens * self._cost.prefill + pairs(tokens, running.computed) * self._cost.prefill_pair
+        alone = first = self._alone[n] + self._alone_kv * (decodes.base + n * decodes.count)
+        if parts:
+            first = self._price_mixed(n, parts)
         if self._book:
             self._book.begin(1, decodes, Pace(t, first, 0, alone), parts, self._prepaid)
         self._prepaid.clear()
         started = n + len(self._prompts)
         decodes.count += 1
-        self._t = t + self._plan_ps + first + self._commit_ps
+        self._t = t + self._host_ps + first
         return self._close(n, started, parts)
 
     def _close(self, n: int, running: int, parts: Sequence[Part] = ()) -> bool:
         """Commit the passes until now: end what has its last token, and see whether the next pass is like the last."""
-        free = self.free
-        ended = self._end_decodes()
+        decodes, free = self._decodes, self.free
+        ended = self._end_decodes() if decodes.ends and decodes.ends[0][0] <= decodes.count else 0
         if parts:
             ended += self._commit_parts(parts, n)
         if self._book:
@@ -268,10 +335,13 @@ class JumpWorker:
         answered = ended + len(self._refusals)
         if self._refusals:
             self._tell_refusals()
-        blocked = not ended and (self.reason in _STABLE or (self.reason is Reason.TOKEN_BUDGET and not parts))
-        nobody_starts = blocked or not (self._waiting or self._evicted)
-        self._settled = nobody_starts and not self._prompts and not self._prepaid and bool(self._decodes.members)
-        return bool(answered)
+        nobody_starts = not (self._waiting or self._evicted) or (not ended and self._is_blocked(parts))
+        self._settled = nobody_starts and not self._prompts and not self._prepaid and bool(decodes.members)
+        return answered > 0
+
+    def _is_blocked(self, parts: Sequence[Part]) -> bool:
+        """Whether the head of the queue can't start before a request ends."""
+        return self.reason in _STABLE or (self.reason is Reason.TOKEN_BUDGET and not parts)
 
     def _pause(self) -> bool:
         """Nothing to do: wait for a message, unless there is something to hand out or nothing to wait for."""
@@ -283,10 +353,13 @@ class JumpWorker:
         self._tell_refusals()
         return True
 
-    def _price(self, n: int) -> int:
-        """What the next pass costs for its `n` decodes, in ps."""
-        cost, decodes = self._cost, self._decodes
-        return cost.step + cost.decode * n + cost.decode_kv * (decodes.base + n * decodes.count)
+    def _price_mixed(self, n: int, parts: Sequence[Part]) -> int:
+        """What the next pass costs for its `n` decodes beside prompts, in ps."""
+        cost, decodes = self._mixed, self._decodes
+        price = self._beside[n] + cost.decode_kv * (decodes.base + n * decodes.count)
+        for running, tokens, _ in parts:
+            price += tokens * cost.prefill + pairs(tokens, running.computed) * cost.prefill_pair
+        return price
 
     def _chunk(self, running: Running, budget: int) -> int:
         """Tokens of a prompt that a step with `budget` tokens left computes; 0 if none."""
@@ -298,7 +371,6 @@ class JumpWorker:
 
     def _start_waiting(self, parts: list[Part], budget: int, evicted: bool, t_exec: int) -> None:
         """Start from the front of the queue, preempted ones first, until someone can't: the head, with its reason."""
-        self.head, self.reason = None, Reason.NONE
         while line := self._evicted or self._waiting:
             running = line[0]
             tokens = self._chunk(running, budget)
@@ -319,7 +391,9 @@ class JumpWorker:
             return Reason.SEQ_SLOTS
         if not tokens:
             return Reason.TOKEN_BUDGET
-        return Reason.KV_BLOCKS if blocks + (self._watermark if running else 0) > self.free else Reason.NONE
+        if self._counts and blocks + (self._watermark if running else 0) > self.free:
+            return Reason.KV_BLOCKS
+        return Reason.NONE
 
     def _start(self, running: Running, blocks: int, t_exec: int) -> None:
         self.waiting_tokens -= running.known
@@ -329,7 +403,7 @@ class JumpWorker:
         self._starts += 1
         self._prompts.append(running)
         if not running.preemptions:
-            self._results.first_scheduled[running.index] = t_exec
+            self._first_scheduled[running.index] = t_exec
         if self._book:
             self._book.started(running, t_exec)
 
@@ -413,7 +487,9 @@ class JumpWorker:
                 self._decodes.add(running)
                 if running.computed % self._block_size == 0:
                     self._prepaid.append(running)
-        if gone:
+        if len(gone) == len(self._prompts):
+            self._prompts = []
+        elif gone:
             self._prompts = [running for running in self._prompts if running not in gone]
         return ended
 
@@ -422,8 +498,7 @@ class JumpWorker:
         running.given += 1
         running.known += 1
         if running.given == 1:
-            t_done = (self._t - self._commit_ps) // PS_PER_NS
-            self._results.first_token[running.index] = t_done
+            self._first_token[running.index] = t_done = (self._t - self._commit_ps) // PS_PER_NS
             if self._book:
                 self._book.first_token(running, t_done)
             if self._backlog:
@@ -437,42 +512,19 @@ class JumpWorker:
 
     def _end(self, running: Running, rank: int, blocks: int) -> None:
         """Its last token was the `rank`-th of the pass that ends now."""
-        results, index = self._results, running.index
-        t_done = (self._t - self._commit_ps) // PS_PER_NS
-        received = self._t // PS_PER_NS + self._link_ns
-        returned = received + (rank + 1) * self._write_ns
+        index, t = running.index, self._t
+        self._last_token[index] = t_done = (t - self._commit_ps) // PS_PER_NS
+        received = t // PS_PER_NS + self._link_ns
+        self._returned[index] = returned = received + (rank + 1) * self._write_ns
+        self._status[index] = _OK
         running.order = -1
         self.free += blocks
-        results.last_token[index] = t_done
-        results.returned[index] = returned
-        results.status[index] = _OK
         if running.preemptions:
-            results.preemptions[index] = running.preemptions
-            results.recomputed[index] = running.recomputed
+            self._results.preemptions[index] = running.preemptions
+            self._results.recomputed[index] = running.recomputed
         if self._book:
             self._book.ended(running, t_done, blocks)
         if self._backlog:
             self._backlog.finished(received)
         if self._ended:
             self._ended(index + 1, returned)
-
-
-def _series(passes: int, pace: int, slope: int) -> int:
-    """Time of `passes` passes, of which the first takes `pace` and each `slope` more than the one before."""
-    return passes * pace + slope * (passes * (passes - 1) // 2)
-
-
-def _passes_within(gap: int, pace: int, slope: int) -> int:
-    """Passes that begin within the next `gap` > 0: the least number whose series reaches it."""
-    if not slope:
-        return -(-gap // pace)
-    half = pace - slope / 2
-    passes = max(1, int((math.sqrt(half * half + 2 * slope * gap) - half) / slope))
-    short = gap - _series(passes, pace, slope)  # the root is rounded: correct it in whole numbers
-    while short > 0:
-        short -= pace + slope * passes
-        passes += 1
-    while passes > 1 and short + pace + slope * (passes - 1) <= 0:
-        passes -= 1
-        short += pace + slope * passes
-    return passes

@@ -1,6 +1,7 @@
 """Virtual time in jumps for a whole workload: workers, router and books put together."""
 
 from array import array
+from typing import Final
 
 from engine.simulate.book import Book
 from engine.simulate.drive import FOREVER, drive
@@ -12,6 +13,9 @@ from engine.simulate.setup import Setup
 from engine.simulate.sources import ClosedLoop, OpenLoop
 from engine.simulate.unfold import Unfolder
 from engine.simulate.workload import Workload
+
+_AT_ONCE: Final = 4096
+"""Requests that a worker is told of together."""
 
 
 def jump_through(setup: Setup, workload: Workload, files: VirtualRun | None = None) -> Results:
@@ -59,9 +63,9 @@ def jump_through(setup: Setup, workload: Workload, files: VirtualRun | None = No
 def _feed(worker: JumpWorker, results: Results, ingress_ns: int) -> int:
     """What `drive` does for one worker and an open loop; returns when the last request reaches it."""
     results.arrival = array("q", results.workload.arrival.tobytes())
-    instants: list[int] = (results.workload.arrival + ingress_ns).tolist()
-    advance, submit = worker.advance, worker.submit
-    for index, instant in enumerate(instants):
-        advance(instant)
-        submit(index, instant)
-    return instants[-1] if instants else 0
+    instants = results.workload.arrival + ingress_ns
+    for first in range(0, len(instants), _AT_ONCE):
+        some: list[int] = instants[first : first + _AT_ONCE].tolist()
+        worker.advance(some[0])
+        worker.submit_all(some, first)
+    return int(instants[-1]) if len(instants) else 0

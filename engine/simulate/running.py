@@ -89,9 +89,13 @@ class Decodes:
         """From the next pass on it decodes."""
         count, size = self.count, self._size
         base = running.base = running.computed - count
-        at = bisect_left(self.orders, running.order)
-        self.orders.insert(at, running.order)
-        self.members.insert(at, running)
+        if not self.orders or running.order > self.orders[-1]:
+            self.orders.append(running.order)
+            self.members.append(running)
+        else:
+            at = bisect_left(self.orders, running.order)
+            self.orders.insert(at, running.order)
+            self.members.insert(at, running)
         self.base += base
         phase = -base % size
         self.due[phase] += 1

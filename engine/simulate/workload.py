@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from engine.simulate.contents import Alike, alike
 from engine.simulate.front import Arrival, request_id
 
 Ints = npt.NDArray[np.int64]
@@ -58,6 +60,13 @@ class Workload:
         """Whether any request may expire."""
         return any(deadline is not None for deadline in self.deadlines_ns or ())
 
+    @cached_property
+    def alike(self) -> Alike:
+        """Which prompts begin like others, by `prefixes`."""
+        if self.prefixes:
+            return alike(self.prefixes, self.prompt_tokens.tolist())
+        return Alike(np.zeros(len(self), np.int64), np.zeros(len(self), np.int64))
+
     def fitted(self, room: int) -> "Workload":
         """With open-ended `max_tokens` cut so that prompt and output have room in `room` tokens together."""
         if not self.open_ended:
@@ -77,7 +86,8 @@ class Workload:
             tenant=self.tenants[index] if self.tenants else "",
             priority=self.priorities[index] if self.priorities else 0,
             deadline=None if due is None else arrival + due,
-            prefix=self.prefixes[index] if self.prefixes else (),
+            prefix_of=int(self.alike.of[index]),
+            prefix_tokens=int(self.alike.tokens[index]),
         )
 
     def request_id(self, index: int) -> str:

@@ -59,12 +59,11 @@ def read_recorded(tables: RunTables) -> Recorded:
             f"{tables.path}: no answered request with its stamps is recorded, so there is nothing to re-run;"
             " give a run with requests that ended well"
         )
-    ends = _ends(tables)
     origin = origin_of(tables.info)
     return Recorded(
         info=tables.info,
         tables=tables,
-        arrivals=[_arrival(row, origin, ends.get((row["rid"], row["attempt"]))) for row in rows],
+        arrivals=_arrivals(rows, origin, _ends(tables)),
         stamps=_stamps(rows, origin),
         answered=answered,
         workers=max(len({row["worker"] for row in rows if row["worker"] is not None}), 1),
@@ -90,7 +89,7 @@ def _rows(tables: RunTables) -> list[dict[str, Any]]:
     requests = tables.table("requests")
     columns = (
         *("rid", "attempt", "request_id", "tenant", "tier", "worker", "status", "admitted", "deadline", *STAMPS),
-        *("prompt_tokens", "max_tokens", "output_tokens", "cached_tokens"),
+        *("prompt_tokens", "max_tokens", "output_tokens", "cached_tokens", "prefix_of", "prefix_tokens"),
     )
     plain = requests.select(columns).set_column(
         columns.index("status"), "status", pc.cast(requests["status"], pa.string())
@@ -110,7 +109,12 @@ def _ends(tables: RunTables) -> dict[tuple[int, int], int]:
     return {(row["rid"], row["attempt"]): row["end_max"] for row in last.to_pylist()}
 
 
-def _arrival(row: Mapping[str, Any], origin: int, ended: int | None) -> Arrival:
+def _arrivals(rows: Sequence[Mapping[str, Any]], origin: int, ends: Mapping[tuple[int, int], int]) -> list[Arrival]:
+    numbers = {row["rid"]: number for number, row in enumerate(rows, 1)}
+    return [_arrival(row, origin, ends.get((row["rid"], row["attempt"])), numbers) for row in rows]
+
+
+def _arrival(row: Mapping[str, Any], origin: int, ended: int | None, numbers: Mapping[int, int]) -> Arrival:
     """Where the output length is known, only the executor gets it; `max_tokens` is what the scheduler may know.
 
     Where `max_tokens` was not recorded, the output length has to stand in for it.
@@ -128,6 +132,8 @@ def _arrival(row: Mapping[str, Any], origin: int, ended: int | None) -> Arrival:
         tenant=row["tenant"] or "",
         cancel_at=max((ended or 0) - ingress, row["arrival"]) - origin if gone else None,
         deadline=None if row["deadline"] is None else row["deadline"] - origin,
+        prefix_of=numbers.get(row["prefix_of"], 0),
+        prefix_tokens=row["prefix_tokens"] or 0 if row["prefix_of"] in numbers else 0,
     )
 
 
@@ -142,7 +148,8 @@ def _stamps(rows: Sequence[Mapping[str, Any]], origin: int) -> Stamps:
 def _notes(info: RunInfo, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if any(row["max_tokens"] is None for row in rows):
         yield "max_tokens is not recorded: each request's output length stands in for it"
-    if cached := sum(row["cached_tokens"] or 0 for row in rows):
+    cached = sum(row["cached_tokens"] or 0 for row in rows)
+    if cached and all(row["prefix_tokens"] is None for row in rows):
         yield f"{cached:,} prompt tokens came from the prefix cache; which prompts share them is not, so none do"
     if is_closed_loop(info):
         yield "the recording is of a closed loop: another configuration would have moved its arrivals; here they stay"

@@ -20,10 +20,11 @@ from engine.loop import Loop
 from engine.messages import Cancel, Drain, Sampling, Submit, ToWorker
 from engine.scheduling import StepTimeModel
 from engine.simulate.clock import Delays, HostTime, VirtualClock
-from engine.simulate.cost import KnownCost, LinearCost
+from engine.simulate.cost import KnownCost
 from engine.simulate.files import VirtualRun
 from engine.simulate.front import Arrival, VirtualFrontEnd
 from engine.simulate.setup import Setup
+from engine.simulate.stepped import Beacon
 from engine.whatif.recorded import Recorded, WhatIfError
 from engine.whatif.rerun import Engine, Rerun, stamps_of
 from recorder.tables import RunTables
@@ -143,7 +144,8 @@ def _events(tables: RunTables) -> list[dict[str, Any]]:
 
 
 def _passes(events: Sequence[Mapping[str, Any]], rids: Mapping[int, int], *kinds: EventKind) -> dict[int, int]:
-    return {rids[event["rid"]]: event["step"] for event in events if event["kind"] in kinds and event["rid"] in rids}
+    told = (event for event in events if event["kind"] in kinds and event["step"] is not None)
+    return {rids[event["rid"]]: event["step"] for event in told if event["rid"] in rids}
 
 
 def _rids(tables: RunTables) -> dict[int, int]:
@@ -176,17 +178,17 @@ class _Inbox:
     arrived: int = field(default=0)
 
     def poll(self) -> Sequence[ToWorker]:
-        """What this pass takes in."""
+        """What this pass takes in; whoever is turned away at the door never comes here."""
+        self._arrive()
         here, later = [], deque[_Due]()
         for one in self.due:
             in_time = one.in_pass <= self.passes if self.script.following else one.at <= self.clock.now()
-            if in_time:
-                here.append(one.message)
-            else:
+            if not in_time:
                 later.append(one)
+            elif isinstance(one.message, Drain) or not self.front.turned_away(one.message.rid):
+                here.append(one.message)
         self.due = later
         self.passes += 1
-        self._arrive()
         return here
 
     def wait(self, until_ns: int | None) -> None:
@@ -281,7 +283,7 @@ def replay_steps(recorded: Recorded, engine: Engine, fit: CostFit, run: Path) ->
         delays=fit.delays,
     )
     with VirtualRun(run, setup, {"arrivals": len(recorded.arrivals)}) as files:
-        front = VirtualFrontEnd(fit.delays, files.front())
+        front = VirtualFrontEnd(setup, files.front())
         forecast = _forecast(recorded, fit)
         clock = VirtualClock(script.at("t_sched", 0))
         lengths = {rid: a.output_tokens for rid, a in enumerate(recorded.arrivals, 1) if a.output_tokens}
@@ -294,6 +296,7 @@ def replay_steps(recorded: Recorded, engine: Engine, fit: CostFit, run: Path) ->
             outbox=front,
             ledger=RunLedger(0, files.worker(0)),
             step_time=forecast,
+            watcher=Beacon(0, clock, front),
         ).run()
     outcomes = front.outcomes
     preemptions = sum(outcome.end.preemptions for outcome in outcomes if outcome.end)
@@ -309,7 +312,7 @@ def replay_steps(recorded: Recorded, engine: Engine, fit: CostFit, run: Path) ->
 
 def _forecast(recorded: Recorded, fit: CostFit) -> KnownCost | StepTimeModel:
     """What told the recorded scheduler how long steps take: a server learns that as it goes, from the same times."""
-    if recorded.info.clock.kind == "virtual" and isinstance(fit.cost, LinearCost):
+    if recorded.info.clock.kind == "virtual":
         return KnownCost(fit.cost)
     return StepTimeModel()
 

@@ -1,9 +1,10 @@
 """How far a what-if is from what then really happens, with the real model on this machine.
 
-`python -m tests.bench.bench_fidelity [--repeats 5] [--requests 60] [--load-format dummy]` serves by `tailtrace serve`,
-loads by `tailtrace load`, and learns a cost model from one run alone. With it, three other runs are predicted: another
-workload, another configuration, and both; each is then really run, and compared at p50, p95 and p99 of TTFT, TPOT and
-E2E. Arrivals and lengths of the predicted run are those at the server; nothing else of it is looked at.
+`python -m tests.bench.bench_fidelity [--repeats 5] [--requests 60] [--load-format dummy] [--keep FOLDER]` serves by
+`tailtrace serve`, loads by `tailtrace load`, and learns a cost model from one run alone. With it, three other runs are
+predicted: another workload, another configuration, and both; each is then really run, and compared at p50, p95 and p99
+of TTFT, TPOT and E2E. Arrivals and lengths of the predicted run are those at the server; nothing else of it is looked
+at. `--judge FOLDER` serves nothing and predicts the runs that `--keep` left there once more.
 
 Prints one JSON object: for each case and percentile the median error over the repetitions, all errors, and the spread
 of the real runs themselves ((largest - smallest) / median), which no prediction can be better than. Exit code 1 where
@@ -73,7 +74,9 @@ CASES = {
 
 
 def really(folder: Path, load: Load, config: dict[str, int], options: argparse.Namespace) -> Recorded:
-    """One real run in a fresh engine."""
+    """One real run in a fresh engine, or the one that was kept."""
+    if options.judge:
+        return kept(folder)
     folder.mkdir(parents=True)
     workload = load.write(folder / "workload.jsonl", options.requests)
     extra = ["--load-format", options.load_format] if options.load_format else []
@@ -84,6 +87,11 @@ def really(folder: Path, load: Load, config: dict[str, int], options: argparse.N
     assert sent.returncode in {0, 1}, "tailtrace load failed"
     if sent.returncode == 1:
         _say(f"{folder.name}: the machine was too busy to send in time")
+    return kept(folder)
+
+
+def kept(folder: Path) -> Recorded:
+    """The real run in a case's folder."""
     (run,) = (folder / "runs").iterdir()
     return read_recorded(open_tables(run))
 
@@ -135,9 +143,10 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=60)
     parser.add_argument("--load-format", choices=("auto", "dummy"))
     parser.add_argument("--keep", type=Path, help="folder for the runs (default: a temporary one)")
+    parser.add_argument("--judge", type=Path, help="folder of kept runs: serve nothing, predict them once more")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.keep or Path(temporary)
+        folder = options.judge or options.keep or Path(temporary)
         found = verdict([one_repetition(folder / str(number), options) for number in range(options.repeats)])
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
     return 0 if found["within"] else 1

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from engine.config import Config, KvConfig, SchedulerConfig
 from engine.core import Slice, StepPlan
-from engine.cost.model import CostError, CostFit, TwoRegimes, coefficients
+from engine.cost.model import CostError, CostFit, coefficients
 from engine.cost.solve import Array, non_negative, robust
 from engine.cost.stamps import fit_stamps
 from engine.cost.steps import Steps, fit_steps, matches, read_steps
 from engine.simulate.clock import Delays
-from engine.simulate.cost import LinearCost
+from engine.simulate.cost import LinearCost, TwoRegimes
 from engine.simulate.stepped import simulate
 from engine.whatif.recorded import read_recorded
 from engine.whatif.rerun import Engine, rerun_at

@@ -160,7 +160,8 @@ def test_a_run_with_shared_blocks_passes_its_checks(tmp_path: Path) -> None:
             prompt_tokens=520 + 7 * number % 40,
             max_tokens=40,
             output_tokens=7 + number % 30,
-            prefix=(number // 15,),
+            prefix_of=number // 15 * 15 + 1 if number % 15 else 0,
+            prefix_tokens=512 if number % 15 else 0,
         )
         for number in range(30)
     ]

@@ -178,3 +178,15 @@ def test_who_cannot_be_served_in_time_is_told_when_to_come_again(tmp_path: Path)
         assert (row["http_status"], row["retry_after_ms"]) == (529, wait_ms)
         for answer in (first, second):
             assert b"HTTP/1.1 200" in raw_http.read_all(answer)
+
+
+def test_the_run_tells_whom_a_prompt_begins_like(server: Served) -> None:
+    """In whole blocks, and the output of that one included: the next turn of a conversation begins with it."""
+    begin = [5 + place % 7 for place in range(40)]
+    for name, prompt in (("begins", [*begin, 3, 4]), ("likewise", [*begin, 9]), ("alone", [8, 8, 8])):
+        raw_http.read_all(raw_http.post(server.address, {**SHORT, "prompt": prompt}, name))
+        server.await_status(name, ["ok"])
+    first, second, third = (server.row_of(name) for name in ("begins", "likewise", "alone"))
+    assert (first["prefix_of"], first["prefix_tokens"]) == (None, 0)
+    assert (second["prefix_of"], second["prefix_tokens"]) == (first["rid"], 32)
+    assert (third["prefix_of"], third["prefix_tokens"]) == (None, 0)

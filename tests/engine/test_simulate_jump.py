@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from engine.config import Config, ConfigError, Key, KvConfig, SchedulerConfig, from_dict, keys
 from engine.simulate.clock import Delays
-from engine.simulate.cost import LinearCost
+from engine.simulate.cost import LinearCost, TwoRegimes
 from engine.simulate.files import VirtualRun
 from engine.simulate.front import Outcome
-from engine.simulate.jump import _passes_within, _series, covers
+from engine.simulate.jump import covers
 from engine.simulate.jumped import jump_through
 from engine.simulate.results import Results
 from engine.simulate.running import Decodes, Running
+from engine.simulate.series import passes_within, series
 from engine.simulate.setup import Setup
 from engine.simulate.sources import ClosedLoop, OpenLoop
 from engine.simulate.specs import make_workload
@@ -46,9 +47,11 @@ def setups(draw: st.DrawFn) -> Setup:
         ),
         kv=KvConfig(block_size=draw(st.sampled_from([1, 4, 16])), watermark=draw(st.sampled_from([0.0, 0.01, 0.3]))),
     )
-    cost = LinearCost(
-        *(draw(st.integers(0, top)) for top in (5_000_000_000, 900_000_000, 3_000_007, 90_000_000, 700_001))
+    one, other = (
+        LinearCost(*(draw(st.integers(0, top)) for top in (5_000_000_000, 900_000_000, 3_000_007, 90_000_000, 700_001)))
+        for _ in range(2)
     )
+    cost = draw(st.sampled_from([one, TwoRegimes(one, other)]))
     delays = Delays(
         ingress_ns=draw(st.integers(0, 3 * MS)),
         plan_ns=draw(st.integers(0, 200 * US)),
@@ -191,9 +194,9 @@ def test_memory_in_mb_is_refused_as_there_is_no_model() -> None:
 
 @given(st.integers(1, 10**16), st.integers(1, 10**11), st.integers(0, 10**9))
 def test_a_stretch_ends_with_the_first_pass_that_reaches_the_limit(gap: int, pace: int, slope: int) -> None:
-    passes = _passes_within(gap, pace, slope)
-    assert _series(passes, pace, slope) >= gap
-    assert passes == 1 or _series(passes - 1, pace, slope) < gap
+    passes = passes_within(gap, pace, slope)
+    assert series(passes, pace, slope) >= gap
+    assert passes == 1 or series(passes - 1, pace, slope) < gap
 
 
 @given(st.integers(1, 17), st.lists(st.integers(0, 60), min_size=1, max_size=9), st.integers(0, 40), st.integers(0, 50))

@@ -1,6 +1,7 @@
 """What-if: exact on what was simulated, honest about what was not, and held to real recordings (SPEC F5, D7)."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,48 @@ def test_more_workers_share_the_requests(tmp_path: Path, capsys: pytest.CaptureF
     again = asked(capsys, tmp_path / "two", "--workers", 1, "--out", tmp_path / "one")
     assert set(errors(again)) == {0.0}
     assert rows(tmp_path / "one", *STAMPS) == rows(run, *STAMPS)
+
+
+# -- prompts that begin alike ----------------------------------------------------------------------------------------
+
+
+def conversations(caching: bool, path: Path) -> Path:
+    """Three who begin alike, each asked again with its answer; two of them are one conversation."""
+    config = replace(CONFIG, kv=replace(CONFIG.kv, enable_prefix_caching=caching))
+    arrivals = [
+        Arrival(
+            arrival=number * 90_000_000,
+            prompt_tokens=100 + 30 * number,
+            max_tokens=40,
+            output_tokens=20 + number % 9,
+            prefix_of=max(number - 2, 0),
+            prefix_tokens=min(70 + 30 * number, 110 + 30 * (number - 3)) if number > 2 else 0,
+        )
+        for number in range(25)
+    ]
+    delays = Delays.of(config.cost)
+    cost = LinearCost.of(config.cost)
+    simulate(config, arrivals, cost, num_blocks=200, max_model_len=2048, delays=delays, run=path)
+    return path
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_prompts_that_begin_alike_do_so_in_the_re_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caching: bool
+) -> None:
+    """Exactly; and switching the cache on saves what switching it off costs (SPEC C4)."""
+    run = conversations(caching, tmp_path / "run")
+    told = asked(capsys, run, "--set", f"enable_prefix_caching={str(not caching).lower()}", "--out", tmp_path / "other")
+    assert set(errors(told)) == {0.0}
+    assert told["notes"] == []
+    columns = ("cached_tokens", "prefix_of", "prefix_tokens", *STAMPS)
+    assert rows(tmp_path / "other-rerun", *columns) == rows(run, *columns)
+    found = {path: sum(row["cached_tokens"] for row in rows(tmp_path / path, *columns)) for path in ("run", "other")}
+    assert (found["run"] > 1000, found["other"] > 1000) == (caching, not caching)
+    ttft = (told["rerun_ms"]["ttft"]["p50"], told["whatif_ms"]["ttft"]["p50"])
+    assert (ttft[0] < ttft[1]) == caching
+    other = conversations(not caching, tmp_path / "really")
+    assert rows(tmp_path / "other", *columns) == rows(other, *columns)
 
 
 # -- recorded steps ------------------------------------------------------------------------------------------------

@@ -60,6 +60,18 @@ def test_console_and_checks_work_on_schema_1(run: Path) -> None:
     assert [found.name for found in check(open_tables(run)) if not found.ok] == ["spans tile"]  # it has no spans
 
 
+def test_a_run_of_schema_2_does_not_tell_which_prompts_begin_alike(tmp_path: Path) -> None:
+    """A request in parts, another and its tokenising in rings."""
+    tables = open_tables(Path(shutil.copytree(KEPT / "schema2", tmp_path / "schema2")))
+    assert tables.damages == []
+    requests = tables.table("requests").select(["request_id", "status", "cached_tokens", "prefix_of", "prefix_tokens"])
+    assert [tuple(row.values()) for row in requests.to_pylist()] == [
+        ("first", "ok", 4, None, None),
+        ("second", "open", None, None, None),
+    ]
+    assert tables.table("stalls")["rid"].to_pylist() == [2]
+
+
 @pytest.mark.parametrize(
     "add",
     [
