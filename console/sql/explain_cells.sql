@@ -25,7 +25,7 @@ blamed AS (
     FROM sided JOIN causes USING (rid, attempt)
 ),
 heads AS (
-    SELECT rid AS head, root, arg_max(culprit, ns) AS behind
+    SELECT rid AS head, root, arg_max(culprit, (ns, -culprit)) AS behind
     FROM causes
     SEMI JOIN (SELECT DISTINCT culprit AS rid FROM blamed) USING (rid)
     WHERE culprit IS NOT NULL AND cause = 'QUEUE/' || root
@@ -41,7 +41,7 @@ sent AS (
     ASOF JOIN steps ON steps.worker = requests.worker AND steps.t_sched <= requests.admitted
 ),
 in_flight AS (
-    SELECT sent.rid, sent.attempt, 'STEP_IN_FLIGHT' AS cause, arg_max(slices.rid, tokens) AS prompt
+    SELECT sent.rid, sent.attempt, 'STEP_IN_FLIGHT' AS cause, arg_max(slices.rid, (tokens, -slices.rid)) AS prompt
     FROM sent JOIN slices USING (worker, step)
     WHERE role <> 'decode'
     GROUP BY ALL

@@ -1,11 +1,15 @@
--- What held processes up? By kind: how often, how long in all and at most (ns), and where and when the longest was.
+-- What held processes up? By kind: how often, how long in all (ns), and of the longest how long, when and where it was.
+WITH held AS (SELECT * FROM stalls WHERE t_end > t_start),
+longest AS (
+    SELECT DISTINCT ON (kind)
+        kind, t_end - t_start AS longest_ns, t_start AS longest_at, source, device, detail, rid
+    FROM held
+    ORDER BY kind, longest_ns DESC, t_start
+),
+sums AS (SELECT kind, count(*) AS n, sum(t_end - t_start)::BIGINT AS ns FROM held GROUP BY kind)
 SELECT
-    kinds.kind, count(t_start) AS n, coalesce(sum(t_end - t_start), 0)::BIGINT AS ns,
-    max(t_end - t_start)::BIGINT AS longest_ns,
-    arg_max(t_start, t_end - t_start) AS longest_at, arg_max(source, t_end - t_start) AS source,
-    arg_max(device, t_end - t_start) AS device, arg_max(detail, t_end - t_start) AS detail,
-    arg_max(rid, t_end - t_start) AS rid
+    kind, coalesce(n, 0) AS n, coalesce(ns, 0) AS ns, longest_ns, longest_at, source, device, detail, rid
 FROM (VALUES ('gc'), ('loop'), ('tokenise'), ('warmup')) AS kinds(kind)
-LEFT JOIN stalls ON stalls.kind = kinds.kind AND t_end > t_start
-GROUP BY kinds.kind
-ORDER BY ns DESC, kinds.kind
+LEFT JOIN sums USING (kind)
+LEFT JOIN longest USING (kind)
+ORDER BY ns DESC, kind

@@ -45,7 +45,8 @@ def head_lines(found: Account, width: int) -> list[Line]:
 
 def _head(found: Account, width: int) -> Iterator[Line]:
     evidence = found.evidence
-    yield [(clean(evidence.run), "strong bold"), (f": {_verdict(found)}", "warn" if found.prominent else "good")]
+    style = "warn bold" if found.prominent else "good bold"
+    yield from wrapped(f"{clean(evidence.run)}: {_verdict(found)}", width, style)
     yield from filter_lines(evidence.only, width)
     yield from wrapped(_tail(found), width, "text")
     if found.whole_ns is not None:

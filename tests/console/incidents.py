@@ -268,3 +268,16 @@ class Incident:
     finding: str
     plant: Callable[[Path], Path]
     twin: Callable[[Path], Path]
+
+
+INCIDENTS: Final[Mapping[str, Incident]] = {
+    "a long prompt among chats": Incident("long_prompts", one_long_prompt, chats_alone),
+    "a KV cache too small": Incident("kv_exhausted", kv_storm, kv_plenty),
+    "a batch timer at low load": Incident("batch_timer", batch_timer, batch_at_once),
+    "clients that read slowly": Incident("slow_clients", slow_clients, chats_alone),
+    "collections of garbage": Incident("gc_pauses", collections, chats_alone),
+    "a starved tier": Incident("starved_tier", starved_tier, fair_tiers),
+    "a closed loop": Incident("closed_loop", closed_loop, open_loop),
+    "a saturated queue": Incident("queue_saturated", saturated, unhurried),
+    "a prefix that changed": Incident("cache_misses", cache_misses, cache_hits),
+}

@@ -1,0 +1,311 @@
+"""The parts of an account: pinned arrivals, lost hits, cells that sum, and odd runs that are told like any other."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.blame.cohorts import parse_slow, read_cohorts
+from console.blame.ledgers import excess as blame_excess
+from console.blame.ledgers import read_ledgers
+from console.cli import main
+from console.explain.answer import explain
+from console.explain.arrivals import Floats, Ints, pinned
+from console.explain.cells import LENGTH, MISSES, NOBODY, PACE, Asked, Cell, excess, split
+from console.explain.finding import Kind
+from console.explain.prefixes import hits_lost
+from console.filter_language import parse_filter
+from console.session import Session
+from console.text.explain import explain_lines
+from console.text.paint import paint
+from recorder.words import Status
+from tests.console import tui_runs
+from tests.console.incidents import Traffic, one_long_prompt
+from tests.console.runs import golden_rows, request, write_run
+
+S = 1_000_000_000
+
+# -- arrivals ----------------------------------------------------------------------------------------------------------
+
+
+def closed(users: int, n: int, seats: int, seed: int, think_s: float) -> tuple[Floats, Floats]:
+    """Users who each wait for their answer, served `seats` at a time for random times."""
+    draw, free = np.random.default_rng(seed), [0.0] * seats
+    coming = sorted(draw.uniform(0, 1, users).tolist())
+    arrivals, ends = [], []
+    for _ in range(n):
+        t = coming.pop(0)
+        begin = max(free.pop(0), t)
+        end = begin + draw.exponential(1.0)
+        free = sorted([*free, end])
+        arrivals.append(t)
+        ends.append(end)
+        coming = sorted([*coming, end + draw.exponential(think_s)])
+    return np.array(arrivals) * S, np.array(ends) * S
+
+
+def ints(values: Floats) -> Ints:
+    whole: Ints = np.rint(values).astype(np.int64)
+    return whole
+
+
+@pytest.mark.parametrize("users", [4, 16, 64])
+@pytest.mark.parametrize("seed", range(3))
+def test_users_who_wait_for_their_answers_are_known_by_their_number(users: int, seed: int) -> None:
+    arrival, ended = closed(users, 600, seats=users // 2, seed=seed, think_s=0.05)
+    found = pinned(ints(arrival), ints(ended))
+    assert found is not None
+    assert (found.level, found.met) == (users, 0)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.9, 2.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_whoever_comes_when_he_comes_is_pinned_to_nothing(load: float, seed: int) -> None:
+    """Poisson arrivals see time averages, below and beyond what can be served."""
+    draw = np.random.default_rng(seed)
+    arrival = np.cumsum(draw.exponential(1 / (4 * load), 600))
+    free, ended = [0.0] * 4, []
+    for t in arrival.tolist():
+        free = sorted([*free[1:], max(free[0], t) + draw.exponential(1.0)])
+        ended.append(free[-1])
+    assert pinned(ints(arrival * S), ints(np.array(ended) * S)) is None
+
+
+@pytest.mark.parametrize("size", [1, 50])
+def test_a_clock_waits_for_nobody(size: int) -> None:
+    """Requests, or bursts of them, at equal distances: that none comes meanwhile is the clock's doing."""
+    arrival = np.repeat(np.arange(600 // size) * size, size) * S
+    assert pinned(arrival, arrival + size * S // 2) is None
+
+
+def test_bursts_at_random_are_no_closed_loop() -> None:
+    draw = np.random.default_rng(3)
+    begins = np.cumsum(draw.exponential(10, 60))
+    arrival = np.repeat(begins, 20)
+    ended = arrival + np.tile(np.arange(20) * 0.2 + 0.2, 60)
+    assert pinned(ints(arrival * S), ints(ended * S)) is None
+
+
+def test_a_handful_proves_nothing() -> None:
+    arrival, ended = closed(4, 29, seats=2, seed=0, think_s=0.01)
+    assert pinned(ints(arrival), ints(ended)) is None
+    assert pinned(np.array([], np.int64), np.array([], np.int64)) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=60))
+def test_any_stamps_can_be_asked(lives: list[tuple[int, int]]) -> None:
+    arrival = np.array(sorted(begin for begin, _ in lives), np.int64)
+    ended = np.array([begin + length for begin, length in sorted(lives)], np.int64)
+    found = pinned(arrival, ended)
+    assert found is None or 0 <= found.met <= 0.1 * found.expected
+
+
+# -- the prefix cache --------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(10, 60), st.integers(10, 60), st.integers(20, 90))
+def test_the_request_from_which_hits_are_lost_is_found(before: int, after: int, share: int) -> None:
+    cached = np.array([share] * before + [0] * after, np.int64)
+    n = before + after
+    found = hits_lost(np.arange(n), np.arange(n) + 7, np.full(n, 100), cached)
+    assert found is not None
+    assert (found.t, found.rid, found.before, found.after) == (before, before + 7, share / 100, 0.0)
+
+
+@given(st.integers(0, 80), st.integers(0, 100))
+def test_a_cache_that_gives_what_it_gave_is_no_change(n: int, share: int) -> None:
+    steady = np.full(n, share)
+    assert hits_lost(np.arange(n), np.arange(n), np.full(n, 100), steady) is None
+    warming = np.arange(n)
+    assert hits_lost(np.arange(n), np.arange(n), np.full(n, 100), warming) is None
+
+
+# -- cells -------------------------------------------------------------------------------------------------------------
+
+COUNTS = st.integers(0, 10**6)
+
+
+def asked(n: int, prompt: int, cached: int, decodes: int) -> Asked:
+    return replace(NOBODY, n=n, prompt_tokens=prompt, cached_tokens=min(cached, prompt), decodes=decodes)
+
+
+ASKED = st.builds(asked, st.integers(1, 100), COUNTS, COUNTS, COUNTS)
+CELLS = st.lists(
+    st.builds(Cell, st.sampled_from(["DECODE", "PREFILL", "RETURN"]), st.just(""), st.none(), COUNTS, COUNTS),
+    max_size=9,
+)
+
+
+@given(CELLS, ASKED, ASKED)
+def test_own_work_is_split_without_a_ns_lost(cells: list[Cell], slow: Asked, typical: Asked) -> None:
+    parts = list(split(cells, slow, typical))
+    for side in ("slow_ns", "typical_ns"):
+        assert sum(getattr(part, side) for part in parts) == sum(getattr(cell, side) for cell in cells)
+        assert all(getattr(part, side) >= 0 for part in parts)
+    whole = sum((excess(cell, slow, typical) for cell in cells), Fraction(0))
+    assert sum((excess(part, slow, typical) for part in parts), Fraction(0)) == whole
+
+
+def test_twice_the_tokens_at_the_same_pace_are_length() -> None:
+    parts = split([Cell("DECODE", "", None, 2000, 1000)], asked(1, 0, 0, 20), asked(1, 0, 0, 10))
+    assert {part.root: part.slow_ns for part in parts} == {LENGTH: 2000, PACE: 0}
+
+
+def test_the_same_tokens_in_twice_the_time_are_pace() -> None:
+    parts = split([Cell("DECODE", "", None, 2000, 1000)], asked(1, 0, 0, 10), asked(1, 0, 0, 10))
+    assert {part.root: part.slow_ns for part in parts} == {LENGTH: 1000, PACE: 1000}
+
+
+def test_the_same_prompt_without_its_hits_is_misses() -> None:
+    parts = split([Cell("PREFILL", "", None, 1000, 100)], asked(1, 100, 0, 0), asked(1, 100, 90, 0))
+    assert {part.root: part.slow_ns for part in parts} == {LENGTH: 100, MISSES: 900, PACE: 0}
+
+
+@pytest.mark.parametrize("slow", ["p95", "ttft:p90", "tpot:p90", "200ms"])
+def test_the_cells_sum_to_the_excess_that_blame_tells(tmp_path: Path, slow: str) -> None:
+    """SPEC F3: one decomposition, whoever tells it."""
+    with Session(one_long_prompt(tmp_path / "run")) as session, session.connect() as cursor:
+        account = explain(session, slow=parse_slow(slow))
+        ledgers = read_ledgers(session, read_cohorts(session, parse_slow(slow), cursor), cursor)
+    evidence = account.evidence
+    causes: dict[str, Fraction] = {}
+    for cell in evidence.cells:
+        causes[cell.cause] = causes.get(cell.cause, Fraction(0)) + excess(cell, evidence.slow, evidence.typical)
+    told = {row.name: row.ns for row in blame_excess(ledgers.slow, ledgers.typical, "causes")}
+    assert {name: ns for name, ns in causes.items() if ns} == {name: ns for name, ns in told.items() if ns}
+
+
+# -- odd runs ----------------------------------------------------------------------------------------------------------
+
+
+def text(run: Path, width: int = 90) -> str:
+    with Session(run) as session:
+        return paint(explain_lines(explain(session), str(run), width))
+
+
+ODD: dict[Callable[[Path], Path], str] = {
+    tui_runs.empty: "no request is recorded",
+    tui_runs.one_request: "too few answered requests",
+    tui_runs.no_duration: "too few answered requests",
+    tui_runs.all_rejected: "100.0% of the attempts got no answer: 7 rejected",
+    tui_runs.mixed_ends: "lower bound",
+    tui_runs.damaged: "damaged",
+}
+
+
+@pytest.mark.parametrize("make", ODD, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("width", [40, 120])
+def test_an_odd_run_is_told(make: Callable[[Path], Path], width: int, tmp_path: Path) -> None:
+    said = text(make(tmp_path), width)
+    assert " ".join(ODD[make].split()) in " ".join(said.split())
+    assert "\x1b" not in said
+
+
+def test_where_all_were_refused_the_account_is_about_refusals(tmp_path: Path) -> None:
+    """SPEC B1, B5: how many, why, and when they were told to come again."""
+    rows = [
+        {**request(rid, rid, Status.REJECTED, returned_ms=rid + 1, http_status=529), "retry_after_ms": 100 * rid}
+        | {"reason": "OVERLOADED: the queue is full"}
+        for rid in range(1, 10)
+    ]
+    run = write_run(tmp_path, {"requests": rows})
+    with Session(run) as session:
+        found = explain(session).findings[0]
+    assert found.kind is Kind.REFUSALS
+    said = " ".join(found.sentences)
+    assert "9 rejected with 529" in said
+    assert "OVERLOADED: the queue is full (9)" in said
+    assert "9 of 9 were told when to come again (Retry-After): 100 to 900 ms, 500 in the middle" in said
+    assert (found.only, found.at) == ("status:rejected", "req:1")
+
+
+def test_refusals_without_a_time_say_so(tmp_path: Path) -> None:
+    rows = [request(1, 1, Status.REJECTED, returned_ms=2, http_status=429), request(2, 1, Status.EXPIRED)]
+    with Session(write_run(tmp_path, {"requests": rows})) as session:
+        said = " ".join(explain(session).findings[0].sentences)
+    assert "Nobody was told when to come again" in said
+    assert "no reason was recorded (2)" in said
+
+
+def test_a_run_without_steps_says_what_cannot_be_known(tmp_path: Path) -> None:
+    """SPEC F9: another engine's recording has stamps alone; its time in the engine has no cause."""
+    rows = [
+        request(rid, 10 * rid, first_token_ms=10 * rid + 5, last_token_ms=10 * rid + 9 + (90 if rid > 36 else 0),
+                returned_ms=10 * rid + 9 + (90 if rid > 36 else 0), output_tokens=3)
+        for rid in range(1, 41)
+    ]  # fmt: skip
+    said = text(write_run(tmp_path, {"requests": rows}, recorded_tables=["requests"]))
+    assert "? unexplained           ████████████  100.0%" in said
+    assert "No steps were recorded in this run" in said
+
+
+def test_a_killed_run_and_a_live_one_are_told_as_they_are(tmp_path: Path) -> None:
+    with Session(write_run(tmp_path, golden_rows(), sealed=False)) as session:
+        account = explain(session)
+    assert account.evidence.state == "killed"
+    assert account.whole_ns is not None
+
+
+def test_lost_records_come_before_what_rests_on_them(tmp_path: Path) -> None:
+    """SPEC F8: requests that lived in a gap may be shown without some of what happened to them."""
+    with Session(write_run(tmp_path, golden_rows())) as session:
+        account = explain(session)
+    assert account.findings[0].kind is Kind.LOST_RECORDS
+
+
+def test_a_filter_narrows_whom_it_is_about(tmp_path: Path) -> None:
+    run = one_long_prompt(tmp_path / "run")
+    with Session(run) as session:
+        whole, some = explain(session), explain(session, parse_filter("prompt<1000"))
+    assert (whole.evidence.slow.n, some.evidence.slow.n) == (21, 20)
+    assert some.prominent[0].culprits[0].prompt_tokens == 30_000, "a culprit outside the filter keeps its name"
+
+
+def test_names_are_never_markup_or_escapes(tmp_path: Path) -> None:
+    assert "\x1b" not in text(tui_runs.mixed_ends(tmp_path))
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_json_and_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(one_long_prompt(tmp_path / "run"))
+    assert main(["explain", run, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["findings"][0]["kind"] == "long_prompts"
+    assert made["what_if"] is None
+    assert main(["explain", run, "--slow", "p99"]) == 0
+    out = capsys.readouterr().out
+    assert "of the p99 excess" in out
+    assert f"tailtrace whatif {run} --set long_prefill_token_threshold=512 --out WHATIF" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--slow", "fast"], "slow needs a time with a unit"), (["--filter", "e2e"], "no term of a filter")],
+)
+def test_bad_input_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str) -> None:
+    run = write_run(tmp_path, golden_rows())
+    assert main(["explain", str(run), *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_what_if_re_runs_the_first_setting_that_is_suggested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SPEC F5: beside it the error of re-running what was recorded; a simulated run is re-run at its own cost."""
+    run = Traffic(n=120, scheduler={"policy": "immediate"}, rate=8.0).served(tmp_path / "run")
+    assert main(["explain", str(run), "--what-if", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["what_if"]
+    assert told["change"] == "policy=continuous"
+    assert told["error"] == 0.0
+    assert told["trusted"]
+    assert told["whatif_p99_ns"] < told["rerun_p99_ns"] == told["recorded_p99_ns"]
+    assert main(["explain", str(run), "--what-if"]) == 0
+    assert "What if policy=continuous: p99" in capsys.readouterr().out
