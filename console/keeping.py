@@ -7,16 +7,21 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 
 from console.kept import fingerprint
 from console.session import Session
-from console.views import CAUSE_SUMS, ROOTS, names_of
+from console.views import PHASES, ROOTS, kept_phase
 from recorder.attribution import CAUSES
 from recorder.attribution.attribute import attribute_in_turn
+from recorder.attribution.columns import Ints, codes, ints
+from recorder.attribution.columns import sums as summed
 from recorder.attribution.reading import Needed, SlicesOfParts
 from recorder.errors import UserError
 from recorder.run import RunError
@@ -41,27 +46,69 @@ def make(run: Path, place: Path, wanted: str, tell: Callable[[float], None]) -> 
 
 
 def _fill(session: Session, cursor: duckdb.DuckDBPyConnection, wanted: str, tell: Callable[[float], None]) -> None:
-    slices = SlicesOfParts(session.tables)
-    cursor.execute("CREATE TABLE making.causes AS FROM memory.main.causes LIMIT 0").fetchall()
-    cursor.execute(f"CREATE TABLE making.sums AS {CAUSE_SUMS} LIMIT 0").fetchall()
-    for _, causes in attribute_in_turn(Needed(session.tables), slices, _AT_ONCE):
-        cursor.register("causes", causes)
-        cursor.execute("INSERT INTO making.causes FROM causes").fetchall()
-        cursor.execute(f"INSERT INTO making.sums {CAUSE_SUMS}").fetchall()
-        cursor.unregister("causes")
-        tell(slices.progress)
-    cursor.execute(_ATTEMPTS).fetchall()
-    cursor.execute("DROP TABLE making.sums").fetchall()
+    slices = SlicesOfParts(session.tables, lambda part: tell(_ATTRIBUTED * part))
+    for rows, causes in attribute_in_turn(Needed(session.tables), slices, _AT_ONCE):
+        _append(cursor, "causes", causes)
+        _append(cursor, "sums", sums(rows, causes))
+    phases = ", ".join(f'"{name}" AS "{kept_phase(name)}"' for name in PHASES)
+    cursor.execute(f"CREATE TABLE making.phases AS SELECT rid, attempt, {phases} FROM phase_times").fetchall()
+    tell(_SUMMED)
+    _join(cursor)
+    cursor.execute("DROP TABLE making.sums; DROP TABLE making.phases").fetchall()
     cursor.execute(f"CREATE TABLE making.made_from AS SELECT '{wanted}' AS fingerprint").fetchall()
 
 
-_ATTEMPTS: Final = f"""
-CREATE TABLE making.attempts AS
-SELECT requests.*, phase_times.* EXCLUDE (rid, attempt, status, e2e_ns), {names_of((*CAUSES, *ROOTS))}
-FROM requests
-LEFT JOIN phase_times USING (rid, attempt)
+_CHUNKS: Final = 16
+_EARLIEST: Final = -(2**63)
+_NEVER: Final = 2**63 - 1
+
+_ATTRIBUTED: Final = 0.7
+_SUMMED: Final = 0.85
+"""How much of the time has gone by then."""
+
+_JOINED: Final = """
+SELECT requests.*, phases.* EXCLUDE (rid, attempt), sums.* EXCLUDE (rid, attempt)
+FROM (SELECT * FROM requests WHERE {some}) AS requests
+LEFT JOIN making.phases USING (rid, attempt)
 LEFT JOIN making.sums USING (rid, attempt)
 ORDER BY arrival, rid, attempt"""
+
+
+def _join(cursor: duckdb.DuckDBPyConnection) -> None:
+    """One wide row an attempt, in the order of arrival. Some at a time: sorting them all takes memory, or spills."""
+    cursor.execute(f"CREATE TABLE making.attempts AS {_JOINED.format(some='false')}").fetchall()
+    shares = [number / _CHUNKS for number in range(1, _CHUNKS)]
+    found = cursor.execute(f"SELECT quantile_disc(arrival, {shares}) FROM requests").fetchone()
+    bounds = sorted(set(found[0] or ())) if found else []
+    for low, high in pairwise([None, *bounds, None]):
+        some = f"arrival >= {_EARLIEST if low is None else low} AND arrival < {_NEVER if high is None else high}"
+        cursor.execute(f"INSERT INTO making.attempts {_JOINED.format(some=some)}").fetchall()
+    cursor.execute(f"INSERT INTO making.attempts {_JOINED.format(some='arrival IS NULL')}").fetchall()
+
+
+def _append(cursor: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
+    cursor.register("arriving", rows)
+    cursor.execute(f"CREATE TABLE IF NOT EXISTS making.{table} AS FROM arriving LIMIT 0").fetchall()
+    cursor.execute(f"INSERT INTO making.{table} FROM arriving").fetchall()
+    cursor.unregister("arriving")
+
+
+def sums(rows: Ints, causes: pa.Table) -> pa.Table:
+    """`rid, attempt` and a column of ns for each of `CAUSES` and `ROOTS`, NULL where the attempt has none of it.
+
+    `rows` tells which causes are of one attempt.
+    """
+    _, first, at = np.unique(rows, return_index=True, return_inverse=True)
+    cause = codes(causes, "cause", CAUSES)
+    waits = np.array([name.startswith("QUEUE/") for name in CAUSES])[cause]
+    root = np.where(waits, codes(causes, "root", [name.removeprefix("root ") for name in ROOTS]), -1)
+    columns = {name: causes[name].take(pa.array(first)) for name in ("rid", "attempt")}
+    for names, code in ((CAUSES, cause), (ROOTS, root)):
+        for number, name in enumerate(names):
+            mine = code == number
+            ns = np.bincount(at[mine], minlength=len(first)) == 0
+            columns[name] = pa.array(summed(len(first), at[mine], ints(causes, "ns")[mine]), pa.int64(), mask=ns)
+    return pa.table(columns)
 
 
 def _end_with_stdin() -> None:

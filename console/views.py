@@ -62,8 +62,8 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
         show_causes(cursor, SCHEMA.empty_table())
     lossy = _create_gaps(cursor, tables)
     _view(cursor, "latency", latency_view(lossy=lossy))
-    _view(cursor, "phase_times", _times(PHASES, _PHASE_SUMS, kept=kept))
-    _view(cursor, "cause_times", _times((*CAUSES, *ROOTS), CAUSE_SUMS, kept=kept))
+    _view(cursor, "phase_times", _times(_kept_phases() if kept else names_of(PHASES), _PHASE_SUMS, kept=kept))
+    _view(cursor, "cause_times", _times(names_of((*CAUSES, *ROOTS)), _CAUSE_SUMS, kept=kept))
 
 
 def show_causes(cursor: duckdb.DuckDBPyConnection, causes: pa.Table) -> None:
@@ -113,15 +113,24 @@ _ROOT_SUMS: Final = ", ".join(
 )
 _PHASE_SUMS: Final = f"""SELECT rid, attempt, {_sums("name", '"end" - start', PHASES)}
 FROM spans GROUP BY rid, attempt"""
-CAUSE_SUMS: Final = f"""SELECT rid, attempt, {_sums("cause", "ns", CAUSES)}, {_ROOT_SUMS}
+_CAUSE_SUMS: Final = f"""SELECT rid, attempt, {_sums("cause", "ns", CAUSES)}, {_ROOT_SUMS}
 FROM causes GROUP BY rid, attempt"""
 
 
-def _times(names: Sequence[str], sums: str, *, kept: bool) -> str:
+def _times(columns: str, sums: str, *, kept: bool) -> str:
     """One row an attempt, one column a phase or cause, in ns; NULL where the attempt never was in it."""
-    columns = f"rid, attempt, status, returned - arrival AS e2e_ns, {names_of(names)}"
     source = f"{KEPT}.attempts" if kept else f"requests LEFT JOIN ({sums}) USING (rid, attempt)"
-    return f"SELECT {columns} FROM {source}"
+    return f"SELECT rid, attempt, status, arrival, returned - arrival AS e2e_ns, {columns} FROM {source}"
+
+
+def _kept_phases() -> str:
+    """To SQL `prefill` and `PREFILL` are one name, so that phases have another one beside causes."""
+    return ", ".join(f'"{kept_phase(name)}" AS "{name}"' for name in PHASES)
+
+
+def kept_phase(name: str) -> str:
+    """The column of `attempts` for a phase."""
+    return f"phase {name}"
 
 
 def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTables) -> None:

@@ -1,6 +1,6 @@
 """Columns of a run's tables as numpy arrays, and the sums over them that stay exact in int64."""
 
-from enum import StrEnum
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -35,9 +35,9 @@ def ints(table: pa.Table, name: str) -> Ints:
     return np.asarray(table.column(name).fill_null(NONE).to_numpy(), dtype=np.int64)
 
 
-def codes(table: pa.Table, name: str, words: type[StrEnum]) -> Ints:
+def codes(table: pa.Table, name: str, words: Iterable[str]) -> Ints:
     """A coded column as positions in its vocabulary; NULL becomes -1."""
-    positions = pc.index_in(table.column(name).cast(pa.string()), value_set=pa.array([word.value for word in words]))
+    positions = pc.index_in(table.column(name).cast(pa.string()), value_set=pa.array([str(word) for word in words]))
     return np.asarray(positions.fill_null(-1).to_numpy(), dtype=np.int64)
 
 

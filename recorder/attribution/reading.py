@@ -1,6 +1,6 @@
 """Reading a run for attribution without having all of it in memory: few columns, and slices a stretch at a time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -70,19 +70,17 @@ class _Group:
 
 
 class SlicesOfParts(Source):
-    """Slices as they lie in the parts of a run, of which row groups are read when they are asked for."""
+    """Slices as they lie in the parts of a run, of which row groups are read when they are asked for.
 
-    def __init__(self, tables: "RunTables") -> None:
-        self._tables = tables
+    `tell` is told how far a reader is that goes through all slices twice, from 0 to 1.
+    """
+
+    def __init__(self, tables: "RunTables", tell: Callable[[float], None] = lambda _part: None) -> None:
+        self._tables, self._tell = tables, tell
         self._groups = [group for path in tables.part_files("slices") for group in _groups(path)]
         self._tail = tables.tail("slices").select(_SLICES.arrow.names)
         self._rows = sum(group.rows for group in self._groups) + self._tail.num_rows
         self._read_rows = 0
-
-    @property
-    def progress(self) -> float:
-        """How far a reader is that goes through all slices twice, 0 to 1."""
-        return min(self._read_rows / (2 * self._rows), 1.0) if self._rows else 1.0
 
     def chunks(self, worker: int | None = None) -> Iterator[Slices]:
         """A row group each."""
@@ -104,6 +102,7 @@ class SlicesOfParts(Source):
 
     def _holding(self, rows: pa.Table, wanted: Bounds) -> pa.Table:
         self._read_rows += rows.num_rows
+        self._tell(min(self._read_rows / (2 * self._rows or 1), 1.0))
         for name, (first, stop) in wanted.items():
             rows = rows.filter((pc.field(name) >= first) & (pc.field(name) < stop))
         return self._tables.settled("slices", rows)
