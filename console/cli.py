@@ -38,7 +38,7 @@ COMMANDS: Final = (
     Command("config", "explain the engine's configuration, or check a file", "engine.config_command", "engine"),
     Command("simulate", "serve a workload in virtual time and report on it", "console.commands.simulate"),
     Command("sweep", "simulate one variable over several levels and find the knee", "console.commands.sweep"),
-    Command("open", "open runs in the terminal console", "console.commands.open"),
+    Command("open", "open runs in the terminal console, or in a browser", "console.commands.open", "web"),
     Command("runs", "list the runs in a folder", "console.commands.runs"),
     Command("tail", "watch a running engine live, here or elsewhere", "console.commands.tail"),
     Command("report", "print where the time of a run went", "console.commands.report"),

@@ -1,7 +1,9 @@
 """`tailtrace open RUN [RUN...]`: the console on a terminal."""
 
 import argparse
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from console.app import Tailtrace
 
 _PATIENCE_S: Final = 1.0
+_PORT: Final = 8008
+_DRIVER: Final = "TEXTUAL_DRIVER"
+"""Set where somebody else than a terminal shows the console."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,23 +31,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--screen", choices=NAMES, help="screen to begin with (default: compare for several runs)")
     parser.add_argument("--slo-ms", type=float, metavar="MS", help="end to end over this is slow (default: its p95)")
     parser.add_argument("--filter", metavar="TEXT", help=f"{FILTER_HELP}; default: as the run was left")
+    parser.add_argument("--web", action="store_true", help="in a browser on this machine instead of in the terminal")
+    parser.add_argument("--port", type=int, default=_PORT, metavar="N", help="of --web (default: %(default)s)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the runs until the person leaves. What is wrong with a run is said before the screen is taken over."""
     slo_ns(args.slo_ms)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UserError("open needs a terminal; `tailtrace report RUN` prints the same numbers anywhere")
     only = None if args.filter is None else parse_filter(args.filter)
     runs = [local(run) for run in args.runs]
     for path in runs:
         load_info(path)
+    if args.web:
+        return _in_browser(args, runs)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) and _DRIVER not in os.environ:
+        raise UserError("open needs a terminal; `tailtrace report RUN` prints the same numbers anywhere")
     app = build(runs, args.screen, args.slo_ms, only)
     app.run()
     code = app.return_code or 0
     if not app.leave(_PATIENCE_S):
         exit_at_once(code)
     return code
+
+
+def _in_browser(args: argparse.Namespace, runs: Sequence[Path]) -> int:
+    from console.web import serve  # needs textual-serve, which the terminal does not
+
+    if not 1 <= args.port <= 65535:
+        raise UserError(f"--port {args.port} is no port; ports go from 1 to 65535")
+    given = {"--screen": args.screen, "--slo-ms": args.slo_ms, "--filter": args.filter}
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    return serve([*(run.resolve() for run in runs), *options], args.port)
 
 
 def build(
