@@ -1,6 +1,7 @@
 """A window of the timeline as plain data: its lanes with their phases, its strips, its marks. What `--json` prints.
 
-Times are ns since the run's beginning, as a filter counts them. A strip has one entry a column; null: not known.
+Instants are ns on the run's clock, with the run's beginning at `begin`; the window is told from there, as a filter
+counts. A strip has one entry a column; null: not known.
 """
 
 from typing import Any, TypedDict
@@ -17,8 +18,8 @@ class Span(TypedDict):
     """One phase of one attempt."""
 
     name: str
-    start_ns: int
-    end_ns: int
+    start: int
+    end: int
 
 
 class StripSheet(TypedDict):
@@ -35,6 +36,7 @@ class StripSheet(TypedDict):
 class Sheet(TypedDict):
     """`lanes` of them are in the window; `requests` are the first of those, from the top, with all their columns."""
 
+    begin: int
     since_ns: int
     until_ns: int
     order: str
@@ -50,10 +52,9 @@ def sheet(lanes: Lanes, frame: Frame, width: int, limit: int | None = None) -> S
     low, window, shown = lanes.window.low, frame.window, frame.lanes_of(lanes)
     rows = lanes.rows(shown[:limit]).to_pylist()
     for row, index in zip(rows, shown[:limit], strict=True):
-        row["spans"] = [
-            Span(name=name, start_ns=start - low, end_ns=end - low) for name, start, end in lanes.spans(index)
-        ]
+        row["spans"] = [Span(name=name, start=start, end=end) for name, start, end in lanes.spans(index)]
     return Sheet(
+        begin=low,
         since_ns=window.start - low,
         until_ns=window.end - low,
         order=frame.order,
@@ -61,11 +62,7 @@ def sheet(lanes: Lanes, frame: Frame, width: int, limit: int | None = None) -> S
         columns=width,
         requests=rows,
         strips=[_strip(worker, passes, frame, width) for worker, passes in lanes.passes.items()],
-        marks=[
-            {"at_ns": mark.at - low, "label": mark.label}
-            for mark in frame.marks
-            if window.start <= mark.at <= window.end
-        ],
+        marks=[{"at": mark.at, "label": mark.label} for mark in frame.marks if window.start <= mark.at <= window.end],
     )
 
 
