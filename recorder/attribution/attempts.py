@@ -16,7 +16,8 @@ from recorder.words import EventKind, Reason, Status
 
 _KINDS: Final = list(EventKind)
 _STATUSES: Final = list(Status)
-_INSTANTS: Final = ("arrival", "admitted", "queued", "first_scheduled", "last_token", "returned", "gone", "end")
+_STAMPS: Final = ("arrival", "admitted", "queued", "first_scheduled", "first_token", "last_token", "returned")
+_INSTANTS: Final = (*_STAMPS, "gone", "end")
 _TERMINAL: Final = (EventKind.FINISHED, EventKind.CANCELLED, EventKind.FAILED)
 
 
@@ -63,6 +64,7 @@ class Attempts:
     admitted: Ints
     queued: Ints
     first_scheduled: Ints
+    first_token: Ints
     last_token: Ints
     returned: Ints
     gone: Ints
@@ -77,8 +79,7 @@ class Attempts:
     @classmethod
     def read(cls, requests: pa.Table) -> "Attempts":
         """All attempts of a run, before events are asked."""
-        names = ("rid", "worker", "arrival", "admitted", "queued", "first_scheduled", "last_token", "returned")
-        numbers = {name: ints(requests, name) for name in names}
+        numbers = {name: ints(requests, name) for name in ("rid", "worker", *_STAMPS)}
         status = codes(requests, "status", Status)
         attempts = cls(
             **numbers,

@@ -13,6 +13,7 @@ from recorder.attribution.cohorts import Ledger, cohorts
 from recorder.attribution.columns import Ints, Tables, first_known, ints, known
 from recorder.attribution.gaps import Marks, charge_gaps
 from recorder.attribution.passes import Measure, Passes
+from recorder.attribution.phases import charge_phases
 from recorder.attribution.running import WayOut, charge_return, charge_steps
 from recorder.attribution.slices import Deliveries, Parts, Slices, Source, Whole
 from recorder.attribution.stalls import FrontEnd, Held, Stalls
@@ -37,6 +38,9 @@ def attribute(tables: Tables) -> pa.Table:
 
     Where passes that an attempt lived through were left out on purpose (`recorder.left_out`), only its way in is named,
     and its way out where that was kept; the rest is `NOT_KEPT`. All other attempts have the causes of the whole run.
+
+    Of a recording that never had steps (`run.json` says which tables it has) the phases are named as far as stamps tell
+    them, as causes of their own: `QUEUE/PHASE` and so on.
 
     Stalls of the host are in no other cause: what a collection, a cold step or a blocked event loop took of an
     attempt's time is `HOST_GC`, `HOST_WARMUP` or `HOST_LOOP`. Where their rows were lost, the time is in the cause that
@@ -64,6 +68,8 @@ class _Run:
         requests = tables.table("requests")
         self._rid, self._attempt = ints(requests, "rid"), ints(requests, "attempt")
         self._left_out = tables.left_out
+        recorded = tables.info.recorded_tables
+        self._stamps_alone = bool(recorded) and "steps" not in recorded
         self._passes = Passes.read(tables.table("steps"))
         self._slices = slices
         self._deliveries = tables.table("deliveries")
@@ -96,6 +102,8 @@ class _Run:
         _charge_ingress(budget, attempts, self._front_end)
         if shared is not None:
             shared.charge(budget, attempts, slices)
+        elif self._stamps_alone:
+            charge_phases(budget, attempts)
         else:
             self.leave_partly_kept(budget, attempts)
 

@@ -12,6 +12,7 @@ from recorder.schema import NONE
 
 if TYPE_CHECKING:
     from recorder.left_out import LeftOut
+    from recorder.run import RunInfo
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -19,6 +20,11 @@ Bools = npt.NDArray[np.bool_]
 
 class Tables(Protocol):
     """The tables of a run, from wherever (`recorder.tables.RunTables`, or made by hand)."""
+
+    @property
+    def info(self) -> "RunInfo":
+        """What `run.json` says."""
+        ...
 
     @property
     def left_out(self) -> "LeftOut":

@@ -17,12 +17,13 @@ from recorder.schema import TABLES
 
 if TYPE_CHECKING:
     from recorder.left_out import LeftOut
+    from recorder.run import RunInfo
     from recorder.tables import RunTables
 
 _COLUMNS: Final = {
     "requests": (
         *("rid", "attempt", "retry_of", "worker", "tier", "status"),
-        *("arrival", "admitted", "queued", "first_scheduled", "last_token", "returned"),
+        *("arrival", "admitted", "queued", "first_scheduled", "first_token", "last_token", "returned"),
     ),
     "steps": (
         *("step", "worker", "t_sched", "t_exec", "t_done", "t_end", "kind", "head_rid", "head_reason"),
@@ -43,6 +44,11 @@ class Needed(Tables):
 
     def __init__(self, tables: "RunTables") -> None:
         self._tables = tables
+
+    @property
+    def info(self) -> "RunInfo":
+        """That of the run."""
+        return self._tables.info
 
     @property
     def left_out(self) -> "LeftOut":

@@ -437,3 +437,40 @@ def test_time_in_the_hands_of_a_worker_that_was_lost_is_told_by_the_attempt_that
     assert "INGRESS" not in causes(ledger, 2, attempt=2)
     assert causes(ledger, 3, attempt=2)["INGRESS"] == 3
     assert "EARLIER_ATTEMPT" not in causes(ledger, 3, attempt=2)
+
+
+def stamps_alone(**stamps: object) -> Ledger:
+    """A recording of requests that never had steps."""
+    ledger = Ledger()
+    ledger.info.recorded_tables = ["requests", "spans"]
+    ledger.request(1, 5).update(stamps)
+    return ledger
+
+
+def test_stamps_alone_name_the_phases_and_nothing_in_them() -> None:
+    """SPEC F1: the closure stays exact, and a phase is not taken for what steps would tell of it."""
+    stamps = {"queued": 7, "first_scheduled": 10, "first_token": 30, "last_token": 90, "returned": 96}
+    found = rows(stamps_alone(**stamps), 1)
+    assert {row["cause"]: row["ns"] for row in found} == {
+        "INGRESS/PHASE": 2,
+        "QUEUE/PHASE": 3,
+        "PREFILL/PHASE": 20,
+        "DECODE/PHASE": 60,
+        "RETURN/PHASE": 6,
+    }
+    assert all(row["measured"] and row["culprit"] is None for row in found)
+
+
+def test_what_no_stamp_ends_stays_unnamed() -> None:
+    assert causes(stamps_alone(admitted=6, queued=7, last_token=90, returned=96), 1) == {
+        "INGRESS": 1,
+        "INGRESS/PHASE": 1,
+        "RETURN/PHASE": 6,
+        "UNNAMED": 83,
+    }
+
+
+def test_phases_are_no_causes_where_steps_were_recorded_and_lost() -> None:
+    ledger = stamps_alone(queued=7, first_scheduled=10, first_token=30, last_token=90, returned=96)
+    ledger.info.recorded_tables = []
+    assert causes(ledger, 1) == {"UNNAMED": 91}

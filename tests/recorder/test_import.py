@@ -176,6 +176,20 @@ def test_an_existing_run_is_not_touched(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "mine").read_text() == "x"
 
 
+def test_the_budget_of_an_imported_run_is_its_phases(tmp_path: Path) -> None:
+    """SPEC F9: stamps name them to the ns; no more is claimed."""
+    run = tmp_path / "run"
+    assert main(["import", str(written(tmp_path, LINES)), "--out", str(run)]) == 0
+    with Session(run) as session:
+        told = report(session)["causes_ns"]
+    assert {name: ns for name, ns in told.items() if ns} == {
+        "INGRESS/PHASE": 6_000_000,
+        "QUEUE/PHASE": 291_000_000,
+        "PREFILL/PHASE": 300_000_000,
+        "DECODE/PHASE": 1_200_000_000,
+    }
+
+
 @pytest.mark.parametrize("device", ["RTX4090", "RTXPRO6000"])
 def test_real_recordings(tmp_path: Path, device: str) -> None:
     path = SAMPLES / f"vllm_bench_{device}_Llama-3.1-8B.requests.jsonl"
