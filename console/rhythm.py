@@ -158,7 +158,7 @@ def _pace(period_ns: int | None) -> Finding:
             return Finding("period", "good", f"{told}, the pace of {name} ({duration(low)} to {duration(high)})")
     if period_ns > HOARDED_NS:
         return Finding(
-            "period", "watch", f"{told}: over {duration(HOARDED_NS)}, something gathers requests, or the load"
+            "period", "watch", f"{told}: over {duration(HOARDED_NS)}, something gathers requests, or they come so"
         )
     chat, token = (f"{duration(low)} to {duration(high)}" for low, high in (CHAT_TURN_NS, TOKEN_NS))
     return Finding("period", "watch", f"{told}, neither that of a chat turn ({chat}) nor of a token ({token})")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import numpy as np
 import pyarrow as pa
 
-from console.diagnosis import Board, Pulse, Refusals, Retries, board, pressure, pulse
+from console.diagnosis import Board, Finding, Pulse, Refusals, Retries, board, pressure, pulse
 from console.engine_view.bins import Bins, binned
 from console.engine_view.kv import CACHED, DEAD, NO_CACHE, KvLedger, kv_ledger
 from console.engine_view.look import Asking, Look
@@ -67,6 +67,7 @@ class EngineView:
     pulse: Pulse
     board: Board
     rhythm: Rhythm
+    findings: tuple[Finding, ...]
 
 
 def engine(session: Session, only: Filter, look: Look, cursor: "duckdb.DuckDBPyConnection") -> EngineView:
@@ -82,7 +83,8 @@ def engine(session: Session, only: Filter, look: Look, cursor: "duckdb.DuckDBPyC
     breath = find_rhythm(asking)
     preempted = np.where(np.isnan(bins.running), np.nan, _per_bin(changes, "preemptions", look.bins))
     batch = np.where(bins.busy_ns > 0, bins.batch, np.nan)
-    findings = (*pressure(bins.waiting_mean, batch, preempted), *tail.findings, *refusals.findings)
+    pressed = pressure(bins.waiting_mean, batch, preempted)
+    findings = (*pressed, *tail.findings, *refusals.findings, *breath.findings)
     report = EngineReport(
         run=session.name,
         state=run_state(session.path),
@@ -90,7 +92,7 @@ def engine(session: Session, only: Filter, look: Look, cursor: "duckdb.DuckDBPyC
         worker=look.worker,
         workers=rows(asking.ask("engine_workers")),
         window={"since_ns": look.window.start - look.window.low, "until_ns": look.window.end - look.window.low},
-        findings=[asdict(finding) for finding in (*findings, *breath.findings)],
+        findings=[asdict(finding) for finding in findings],
         kinds=_kinds(asking),
         time=_time(bins),
         batch={"mean": _mean_of_steps(bins, bins.batch), "max": bins.batch_max, **_tokens(bins)},
@@ -106,7 +108,7 @@ def engine(session: Session, only: Filter, look: Look, cursor: "duckdb.DuckDBPyC
         series=_series(bins, kv, preempted),
         formulas=_formulas(config),
     )
-    return EngineView(look, report, bins, kv, preempted, tail, refusals, breath)
+    return EngineView(look, report, bins, kv, preempted, tail, refusals, breath, findings)
 
 
 def _requests(asking: Asking) -> tuple[Pulse, Board]:
@@ -175,7 +177,7 @@ def _preemptions(asking: Asking, events: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def _per_bin(changes: pa.Table, name: str, count: int) -> Floats:
-    return np.bincount(changes["bin"].to_numpy(), changes[name].to_numpy(), count)
+    return np.bincount(changes["bin"].to_numpy(), changes[name].to_numpy(), count).astype(np.float64)
 
 
 def _series(bins: Bins, kv: KvLedger, preempted: Floats) -> dict[str, list[float | None]]:

@@ -111,11 +111,13 @@ class _Cells:
         self._workers, self._worker = np.unique(answer["worker"].to_numpy(), return_inverse=True)
 
     def column(self, name: str) -> Floats:
-        return self._columns[name]
+        column: Floats = self._columns[name]
+        return column
 
     def total(self, name: str, where: object = True) -> Floats:
         """The sum in each part over the rows that count."""
-        return np.bincount(self.bins, self._columns[name] * np.asarray(where, float), self._count)
+        amounts = self._columns[name] * np.asarray(where, np.float64)
+        return np.bincount(self.bins, amounts, self._count).astype(np.float64)
 
     def peak(self, name: str) -> Floats:
         """The highest of each worker in each part, summed over the workers."""

@@ -59,7 +59,7 @@ def kv_ledger(asking: Asking, bins: Bins, scheduler: Mapping[str, Any], changes:
         held=bins.held,
         free=free,
         cached=_cached(free, changes, scheduler),
-        dead=np.where(np.isnan(bins.held), np.nan, held_between(since, until, blocks, asking.look.window, bins.count)),
+        dead=np.minimum(held_between(since, until, blocks, asking.look.window, bins.count), bins.held),
         dead_block_s=float(((until - since).astype(float) * blocks).sum()) / 1e9,
         dead_rows=_largest_first(rows),
     )

@@ -1,19 +1,32 @@
 -- Which KV blocks were held for a client that had its answer already, or after the deadline that made it worthless, from
 -- when until when? Blocks are those that came back at the end: at most as many were held before. When a client went away
 -- unasked is not recorded, so what was held for it from then on can't be told.
-WITH gone AS (
-    SELECT rid, request_id, status, least(returned, deadline) AS since, returned, deadline
+WITH freed AS (
+    SELECT rid, t, kind, freed_blocks
+    FROM events
+    WHERE freed_blocks > 0 AND kind <> 'preempted' AND t > $since AND ($worker::BIGINT IS NULL OR worker = $worker)
+),
+-- Who finishes is answered after its blocks came back: of those only a deadline is of interest.
+late AS (
+    SELECT rid, request_id, status, deadline, returned, first_scheduled
     FROM requests
-    WHERE least(returned, deadline) IS NOT NULL
+    WHERE deadline < coalesce(last_token, returned)
+),
+held AS (
+    SELECT late.*, freed.t, freed.freed_blocks FROM freed JOIN late ON late.rid = freed.rid WHERE freed.kind = 'finished'
+    UNION ALL
+    SELECT whose.rid, request_id, status, deadline, returned, first_scheduled, freed.t, freed.freed_blocks
+    FROM freed JOIN requests AS whose ON whose.rid = freed.rid
+    WHERE freed.kind <> 'finished'
 )
 SELECT
-    gone.rid, gone.request_id, gone.status,
-    CASE WHEN gone.deadline <= coalesce(gone.returned, gone.deadline) THEN 'deadline' ELSE 'answered' END AS why,
-    gone.since,
-    freed.t AS until,
-    freed.freed_blocks AS blocks
-FROM events AS freed
-JOIN gone ON gone.rid = freed.rid
-WHERE freed.freed_blocks > 0 AND freed.kind <> 'preempted' AND freed.t > gone.since
-    AND freed.t > $since AND gone.since < $until AND ($worker::BIGINT IS NULL OR freed.worker = $worker)
-ORDER BY gone.since, gone.rid
+    rid, request_id, status,
+    CASE WHEN deadline <= coalesce(returned, deadline) THEN 'deadline' ELSE 'answered' END AS why,
+    greatest(least(returned, deadline), first_scheduled) AS since,
+    t AS until,
+    freed_blocks AS blocks
+FROM held
+WHERE least(returned, deadline) IS NOT NULL
+    AND t > greatest(least(returned, deadline), first_scheduled)
+    AND greatest(least(returned, deadline), first_scheduled) < $until
+ORDER BY since, rid

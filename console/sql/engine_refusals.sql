@@ -1,19 +1,31 @@
 -- How many attempts came in a stretch, how many were refused (429, 529) and how many of those with an instant to come
 -- again; and what became of the requests that were refused first (SPEC B5)? Attempts belong together by `retry_of`, or by
 -- the id that their client gave the request; `told` counts the requests with more than one.
-WITH RECURSIVE came AS (
-    SELECT
-        rid, attempt, coalesce(request_id, '') AS id, arrival, status, retry_of, retry_after_ms,
-        coalesce(http_status IN (429, 529), false) OR (http_status IS NULL AND status = 'rejected') AS refused
-    FROM requests
-    WHERE arrival BETWEEN $since AND $until
+WITH RECURSIVE came AS (SELECT * FROM requests WHERE arrival BETWEEN $since AND $until),
+counted AS (SELECT count(*) AS attempts FROM came),
+refused AS MATERIALIZED (
+    SELECT rid, attempt, coalesce(request_id, '') AS id, retry_after_ms
+    FROM came
+    WHERE coalesce(http_status IN (429, 529), false) OR (http_status IS NULL AND status = 'rejected')
 ),
 -- Only those with a refusal are followed: most requests are answered at once.
-followed AS (
-    SELECT *, first_value(rid) OVER (PARTITION BY CASE id WHEN '' THEN rid::VARCHAR ELSE id END ORDER BY arrival, rid)
-        AS family
+about AS MATERIALIZED (
+    SELECT rid FROM refused
+    UNION
+    SELECT rid FROM came WHERE retry_of IS NOT NULL
+    UNION
+    SELECT came.rid FROM came SEMI JOIN (SELECT id FROM refused WHERE id <> '') AS named ON named.id = came.request_id
+),
+followed AS MATERIALIZED (
+    SELECT
+        came.rid, came.attempt, arrival, status, retry_of, refused.rid IS NOT NULL AS refused,
+        first_value(came.rid) OVER (
+            PARTITION BY CASE coalesce(request_id, '') WHEN '' THEN came.rid::VARCHAR ELSE request_id END
+            ORDER BY arrival, came.rid
+        ) AS family
     FROM came
-    WHERE refused OR retry_of IS NOT NULL OR id IN (SELECT id FROM came WHERE refused AND id <> '')
+    SEMI JOIN about ON about.rid = came.rid
+    LEFT JOIN refused ON refused.rid = came.rid AND refused.attempt = came.attempt
 ),
 up AS (
     SELECT rid, retry_of AS root, 1 AS depth FROM followed WHERE retry_of IS NOT NULL
@@ -40,9 +52,9 @@ lives AS (
     GROUP BY request
 )
 SELECT
-    (SELECT count(*) FROM came) AS attempts,
-    (SELECT count(*) FROM came WHERE refused) AS refused,
-    (SELECT count(retry_after_ms) FROM came WHERE refused) AS timed,
+    (SELECT attempts FROM counted) AS attempts,
+    (SELECT count(*) FROM refused) AS refused,
+    (SELECT count(retry_after_ms) FROM refused) AS timed,
     count(*) FILTER (refused_first) AS requests,
     coalesce(sum(attempts - 1) FILTER (refused_first), 0)::BIGINT AS retries,
     count(*) FILTER (refused_first AND attempts > 1) AS firsts,

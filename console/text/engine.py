@@ -44,7 +44,7 @@ def _head(view: EngineView, width: int) -> Iterator[Line]:
 
 def _verdicts(view: EngineView, width: int) -> Iterator[Line]:
     """What needs a look first; what is well or not known in one line each."""
-    found = [Finding(**finding) for finding in view.report["findings"]]  # type: ignore[arg-type]
+    found = view.findings
     yield rule("Verdicts", width, "rules of SPEC B3, B4, B5, C13")
     for grade in ("bad", "watch"):
         for finding in found:
@@ -133,7 +133,7 @@ def _resources(view: EngineView, width: int) -> Iterator[Line]:
     heads = "".join(f"{name:>{_NUMBER + 1}}" for name in ("used", "peak", "saturated", "errors", "limit"))
     yield [(" " * (_LABEL + 2) + heads, "muted")]
     for row in view.report["resources"]:
-        shares = "".join(fit(percent(row[key]), _NUMBER + 1, "right") for key in ("utilisation", "peak", "saturation"))  # type: ignore[literal-required]
+        shares = "".join(fit(percent(row[key]), _NUMBER + 1, "right") for key in ("utilisation", "peak", "saturation"))
         errors = fit("-" if row["errors"] is None else f"{row['errors']:,}", _NUMBER + 1, "right")
         limit = fit("-" if row["limit"] is None else f"{row['limit']:,.0f}", _NUMBER + 1, "right")
         yield [

@@ -22,6 +22,7 @@ _MOST_COLUMNS: Final = 1_000
 DEVICE: Final = Look("█", "phase.decode")
 EXECUTION: Final = Look("▓", "flight")
 HOST: Final = Look("▒", "host")
+_NOTHING: Final = Look(" ", "text")
 _PREFILL: Final = STEPS[StepKind.PREFILL]
 _DECODE: Final = Look("░", STEPS[StepKind.DECODE].style)
 
@@ -72,9 +73,10 @@ def _strips(view: EngineView, height: int) -> Iterator[Strip]:
     most = highest(bins.waiting)
     yield Strip("waiting", f"max {most:,.0f}", braille(bins.waiting, most, height if most else 1, "phase.queue"))
     if view.report["reasons"]:
-        worst = next(iter(view.report["reasons"]))
-        looks = {reason: reason_look(reason) for reason in bins.reasons}
-        yield Strip("head waits", worst if len(worst) < 8 else "", [_most(bins.reasons, looks)])
+        waits = sum(reason["share"] for reason in view.report["reasons"].values())
+        looks = {"": _NOTHING, **{reason: reason_look(reason) for reason in bins.reasons}}
+        nobody = np.where(bins.all_ns > 0, 1e-9, 0.0)
+        yield Strip("head waits", f"{waits:.0%}", [_most({"": nobody, **bins.reasons}, looks)])
     yield Strip("time", _device_share(view), _time(view, height))
     yield from _blocks(view, height)
     if view.report["preemptions"]["n"]:
@@ -115,9 +117,8 @@ def _most(amounts: Mapping[str, Floats], looks: Mapping[str, Look]) -> Row:
     """The word that fills most of each column; nothing where none has any time."""
     names = list(amounts)
     levels = np.array([np.nan_to_num(amount).reshape(-1, A_COLUMN).sum(axis=1) for amount in amounts.values()])
-    largest = [
-        names[place] if some else None for place, some in zip(levels.argmax(axis=0), levels.any(axis=0), strict=True)
-    ]
+    some = levels.max(axis=0) > 0
+    largest = [names[place] if there else None for place, there in zip(levels.argmax(axis=0), some, strict=True)]
     return glyphs(largest, dict(looks))
 
 

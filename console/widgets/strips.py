@@ -112,7 +112,7 @@ def stacked(parts: Sequence[tuple[Floats, Look]], top: float, height: int) -> li
     if not parts:
         return []
     levels = np.array([np.nan_to_num(levels) for levels, _ in parts])
-    known = ~np.isnan([levels for levels, _ in parts]).all(axis=0)
+    known: Bools = ~np.all(np.isnan([levels for levels, _ in parts]), axis=0)
     shares = np.cumsum(levels, axis=0) / top if top > 0 else np.zeros_like(levels)
     reached = np.floor(shares * height + 0.5).astype(np.int64)
     # What is too little for a cell still shows, as its largest part.
@@ -176,7 +176,7 @@ def _steps(levels: Floats, top: float, most: int) -> Ints:
     """Levels as whole steps from 0 to `most`, at least 1 for anything above 0; -1 where not known."""
     known = ~np.isnan(levels)
     shares = np.where(known, levels, 0.0) / top if top > 0 else np.zeros(len(levels))
-    steps = np.clip(np.ceil(shares * most - 0.5), np.where(shares > 0, 1, 0), most).astype(np.int64)
+    steps = np.clip(np.ceil(shares * most - 0.5), np.where(known & (levels > 0), 1, 0), most).astype(np.int64)
     placed: Ints = np.where(known, steps, -1)
     return placed
 
