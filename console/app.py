@@ -14,14 +14,16 @@ from console.asking import Asker, busy, wait_until_quiet
 from console.book import Book
 from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
+from console.keymap import Keymap, textual_keymap, with_keymap
 from console.remembering import Memory, Preferences, Remembered
 from console.screentable import SCREENS, Place
-from console.theme import COLOURS
+from console.theme import SCHEMES, Scheme, colours_of
 from recorder.errors import UserError
 
 if TYPE_CHECKING:
     from textual.command import Provider
 
+    from console.budget import Budget
     from console.watching import Watch
 
 Start = str
@@ -50,7 +52,8 @@ class Tailtrace(App[None]):
     """Shows runs. `books` are the runs of the command line, `place` the chosen one; `slo_ns` is what counts as slow.
 
     With a `watch` the last of them is still recorded, and the screens move with it. `only` is the filter to begin
-    with; None: the one that the first run was left with.
+    with; None: the one that the first run was left with. `budget` is what runs are held against,
+    `keymap` the user's own keys.
     """
 
     TITLE = "tailtrace"
@@ -67,21 +70,29 @@ class Tailtrace(App[None]):
         slo_ns: int | None = None,
         watch: "Watch | None" = None,
         only: Filter | None = None,
+        *,
+        budget: "Budget | None" = None,
+        keymap: Keymap | None = None,
     ) -> None:
         super().__init__()
+        self.keys = with_keymap(keymap or {})
+        self.set_keymap(textual_keymap(keymap or {}))
         self.only = EVERYTHING if only is None else only
         self.memory = Memory()
         self.books = list(books)
         self.place = 0
         self.slo_ns = slo_ns
+        self.budget = budget
         self.watch_live = watch
         self.wanted_t: int | None = None
+        self.wanted_at: str | None = None
+        """A place in words (`console.seeking`) that the timeline is to show."""
         self.compact = False
         self._start, self._recall_filter = start, only is None
         self._askers: list[Asker] = []
-        for theme in (_theme(dark=True), _theme(dark=False)):
-            self.register_theme(theme)
-        self.theme = "tailtrace-dark"
+        for scheme in SCHEMES:
+            self.register_theme(_theme(scheme))
+        self.theme = SCHEMES[0].name
 
     @property
     def book(self) -> Book:
@@ -145,7 +156,9 @@ class Tailtrace(App[None]):
     def _recall_preferences(self) -> None:
         """How somebody likes the console."""
         try:
-            self.compact = self.memory.preferences().compact
+            liked = self.memory.preferences()
+            self.compact = liked.compact
+            self.theme = liked.theme if liked.theme in {scheme.name for scheme in SCHEMES} else SCHEMES[0].name
         except UserError as error:
             self.notify(str(error), severity="warning", markup=False, timeout=10)
 
@@ -192,8 +205,9 @@ class Tailtrace(App[None]):
         return wait_until_quiet(timeout_s)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """With NO_COLOR set, no colour at all: Textual alone would still send greys."""
-        return [*super().get_line_filters(), *([NoColor()] if self.no_color else [])]
+        """With NO_COLOR set, or where somebody wants it so, no colour at all: Textual alone would still send greys."""
+        plain = self.no_color or not self.scheme.coloured
+        return [*super().get_line_filters(), *([NoColor()] if plain else [])]
 
     def _fatal_error(self) -> None:
         """Say what went wrong without the values of every variable: thousands of lines of them help nobody."""
@@ -218,9 +232,17 @@ class Tailtrace(App[None]):
         if isinstance(self.screen, RunScreen):
             self.screen.reload_run()
 
-    def action_toggle_theme(self) -> None:
-        """Dark to light, and back."""
-        self.theme = "tailtrace-light" if self.current_theme.dark else "tailtrace-dark"
+    def action_next_theme(self) -> None:
+        """The next theme, now and the next time too."""
+        scheme = SCHEMES[(SCHEMES.index(self.scheme) + 1) % len(SCHEMES)]
+        self.theme = scheme.name
+        self.notify(scheme.title, markup=False, timeout=2)
+        self._prefer()
+
+    @property
+    def scheme(self) -> Scheme:
+        """The theme in the words of `console.theme`."""
+        return next(scheme for scheme in SCHEMES if scheme.name == self.theme)
 
     def action_toggle_compact(self) -> None:
         """More on a small screen, or room to breathe; on all screens, and the next time too."""
@@ -229,8 +251,12 @@ class Tailtrace(App[None]):
         self.compact = not self.compact
         if isinstance(self.screen, RunScreen):
             self.screen.fit_density()
+        self._prefer()
+
+    def _prefer(self) -> None:
+        """Keep how the console is liked."""
         try:
-            self.memory.prefer(Preferences(compact=self.compact))
+            self.memory.prefer(Preferences(compact=self.compact, theme=self.theme))
         except UserError as error:
             self.notify(str(error), severity="warning", markup=False, timeout=10)
 
@@ -240,15 +266,15 @@ class Tailtrace(App[None]):
         from console.screens.help import HelpScreen
 
         if isinstance(self.screen, RunScreen):
-            self.push_screen(HelpScreen(self.screen.scopes()))
+            self.push_screen(HelpScreen(self.screen.scopes(), self.keys))
 
 
-def _theme(*, dark: bool) -> Theme:
-    """The palette of `console.theme` for Textual's own widgets."""
-    colour = {name: pair[0 if dark else 1] for name, pair in COLOURS.items()}
+def _theme(scheme: Scheme) -> Theme:
+    """The colours of `console.theme` for Textual's own widgets."""
+    colour = colours_of(scheme)
     return Theme(
-        name="tailtrace-dark" if dark else "tailtrace-light",
-        dark=dark,
+        name=scheme.name,
+        dark=scheme.dark,
         primary=colour["accent"],
         secondary=colour["phase.return"],
         accent=colour["accent"],

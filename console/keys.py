@@ -1,6 +1,6 @@
 """The one key table: bindings, footer, help and palette are all read from here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -19,6 +19,9 @@ class Scope(StrEnum):
     COMPARE = "Compare"
     ABREAST = "Timelines side by side"
     ENGINE = "Engine"
+    BUDGET = "Budget"
+    CONTRAST = "Contrast"
+    EXPLAIN = "Explain"
     MARKS = "Marks"
     EXPORT = "Export"
 
@@ -39,6 +42,17 @@ class Key:
     help: str
     label: str = ""
     palette: bool = True
+
+    @property
+    def section(self) -> str:
+        """The scope's name in a file of keys."""
+        return self.scope.name.lower()
+
+    @property
+    def id(self) -> str:
+        """What a file of keys calls it: `timeline.zoom-in`."""
+        words = "".join(char if char.isalnum() else " " for char in self.title.lower()).split()
+        return f"{self.section}.{'-'.join(words)}"
 
 
 _ARROWS: Final = (("left", "←", -1, 0), ("right", "→", 1, 0), ("up", "↑", 0, -1), ("down", "↓", 0, 1))
@@ -114,13 +128,11 @@ def _overview() -> Iterator[Key]:
     )
     yield Key(at, "escape", "esc", "unbox", "No box", "", palette=False)
     for key, shown, columns, lines in _ARROWS:
+        move, stretch = f"arrow({columns}, {lines})", f"stretch({columns}, {lines})"
+        yield Key(at, key, shown, move, f"Box {key}", "or the page, or the time", palette=False)
         yield Key(
-            at, key, shown, f"arrow({columns}, {lines})", "Move the box", "or the page, or the time", palette=False
+            at, f"shift+{key}", f"shift+{shown}", stretch, f"Stretch box {key}", "one corner of it", palette=False
         )
-        yield Key(
-            at, f"shift+{key}", f"shift+{shown}", f"stretch({columns}, {lines})", "Stretch the box", "one corner of it",
-            palette=False,
-        )  # fmt: skip
     yield Key(at, "v", "v", "metric", "Next metric", "heat map of E2E, TTFT or TPOT", "metric")
     yield Key(at, "w", "w", "zoom(1)", "Zoom in", "half the time in the heat map", "zoom")
     yield Key(at, "s", "s", "zoom(-1)", "Zoom out", "twice the time in the heat map")
@@ -195,6 +207,41 @@ def _abreast() -> Iterator[Key]:
     yield Key(at, "escape,l", "esc l", "close", "Back to the numbers", "", "numbers", palette=False)
 
 
+def _budget() -> Iterator[Key]:
+    at = Scope.BUDGET
+    yield Key(at, "v,right", "v →", "view(1)", "Next view", "budget, excess, spread, who took it, culprits", "view")
+    yield Key(at, "V,left", "V ←", "view(-1)", "Previous view", "the one before")
+    yield Key(at, "j,down", "j ↓", "row(1)", "Next row", "select the row below", palette=False)
+    yield Key(at, "k,up", "k ↑", "row(-1)", "Previous row", "select the row above", palette=False)
+    yield Key(at, "pagedown,space", "pgdn", "row(10)", "Ten rows on", "select ten rows below", palette=False)
+    yield Key(at, "pageup", "pgup", "row(-10)", "Ten rows back", "select ten rows above", palette=False)
+    yield Key(at, "p", "p", "parts", "Phases or causes", "what the time is split by", "parts")
+    yield Key(at, "o", "o", "slow", "What is slow", "SLO, p95, p99, p90; by E2E, TTFT, TPOT", "slow")
+    yield Key(at, "b", "b", "group", "Group by", "tier, prompt, model, tenant, cause", "by")
+    yield Key(at, "enter", "enter", "only", "Only these requests", "filter to the victims of the row", "only")
+    yield Key(at, "c", "c", "culprit", "Jump to the culprit", "the request behind the row", "culprit")
+    yield Key(at, "n", "n", "victim", "Jump to the victim", "the request that the row cost most")
+
+
+def _contrast() -> Iterator[Key]:
+    at = Scope.CONTRAST
+    yield Key(at, "j,down", "j ↓", "row(1)", "Next attribute", "select the row below", palette=False)
+    yield Key(at, "k,up", "k ↑", "row(-1)", "Previous attribute", "select the row above", palette=False)
+    yield Key(at, "pagedown,space", "pgdn", "row(10)", "Ten rows on", "select ten rows below", palette=False)
+    yield Key(at, "pageup", "pgup", "row(-10)", "Ten rows back", "select ten rows above", palette=False)
+    yield Key(at, "o", "o", "slow", "What is slow", "without a filter: p95, p99, p90, SLO", "slow")
+    yield Key(at, "enter", "enter", "only", "Only these requests", "filter by what tells them apart", "only")
+
+
+def _explain() -> Iterator[Key]:
+    at = Scope.EXPLAIN
+    yield Key(at, "enter", "enter", "evidence", "Show the evidence", "its requests, on the timeline", "evidence")
+    yield Key(at, "j,down", "j ↓", "finding(1)", "Next finding", "select the finding below", "next", palette=False)
+    yield Key(at, "k,up", "k ↑", "finding(-1)", "Previous finding", "select the one above", palette=False)
+    yield Key(at, "pagedown,space", "pgdn", "scroll(12)", "Page down", "twelve lines", palette=False)
+    yield Key(at, "pageup", "pgup", "scroll(-12)", "Page up", "twelve lines", palette=False)
+
+
 def _marks() -> Iterator[Key]:
     at = Scope.MARKS
     yield Key(at, "enter", "enter", "jump", "Jump to the mark", "on the timeline", "jump", palette=False)
@@ -219,6 +266,7 @@ def _everywhere() -> Iterator[Key]:
     at = Scope.EVERYWHERE
     for place in SCREENS:
         yield Key(at, place.key, place.key, f"app.show('{place.name}')", place.title, place.help)
+    yield Key(at, "X", "X", "app.show('explain')", "Explain the tail", "ranked, with the evidence", palette=False)
     yield Key(at, "slash", "/", "filter", "Filter", "look at some requests only", "filter")
     yield Key(at, "backspace", "bksp", "unfilter", "Less of a filter", "take its last term away")
     yield Key(at, "apostrophe", "'", "app.marks", "Marks", "list them, and jump", "")
@@ -229,7 +277,7 @@ def _everywhere() -> Iterator[Key]:
     yield Key(at, "R", "R", "app.reload", "Reload", "read again; a live run has grown", "reload")
     yield Key(at, "G", "G", "app.live", "Live edge", "follow a live run again, after a look back")
     yield Key(at, "z", "z", "app.toggle_compact", "Compact or roomy", "more on a small screen")
-    yield Key(at, "t", "t", "app.toggle_theme", "Light or dark", "the other theme")
+    yield Key(at, "t", "t", "app.next_theme", "Next theme", "light, colour-blind safe, no colours")
     yield Key(at, "question_mark", "?", "app.help", "Help", "all keys", "help", palette=False)
     yield Key(
         at, "ctrl+p", "ctrl+p", "app.command_palette", "Palette", "find an action by name", "palette", palette=False
@@ -241,21 +289,35 @@ KEYS: Final = (
     *_overview(),
     *_timeline(),
     *_detail(),
+    *_budget(),
+    *_contrast(),
     *_request(),
     *_compare(),
     *_abreast(),
     *_engine(),
+    *_explain(),
     *_marks(),
     *_export(),
     *_everywhere(),
 )
 
 
-def keys_of(*scopes: Scope) -> tuple[Key, ...]:
+ALONE: Final = frozenset({Scope.MARKS, Scope.EXPORT})
+"""Scopes of screens over others, where no other key counts."""
+
+
+def rivals(key: Key, other: Key) -> bool:
+    """Whether two keys count at the same time, so that they must not be the same."""
+    if key.scope is other.scope:
+        return True
+    return Scope.EVERYWHERE in {key.scope, other.scope} and not ALONE & {key.scope, other.scope}
+
+
+def keys_of(*scopes: Scope, table: Sequence[Key] = KEYS) -> tuple[Key, ...]:
     """The keys of the scopes, in the order of the scopes."""
-    return tuple(key for scope in scopes for key in KEYS if key.scope is scope)
+    return tuple(key for scope in scopes for key in table if key.scope is scope)
 
 
-def footer_keys(*scopes: Scope) -> tuple[Key, ...]:
+def footer_keys(*scopes: Scope, table: Sequence[Key] = KEYS) -> tuple[Key, ...]:
     """The keys that the footer shows for the scopes: a scope's own first, then those that count everywhere."""
-    return tuple(key for key in keys_of(*scopes, Scope.EVERYWHERE) if key.label)
+    return tuple(key for key in keys_of(*scopes, Scope.EVERYWHERE, table=table) if key.label)

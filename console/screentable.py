@@ -19,8 +19,11 @@ SCREENS: Final = (
     Place("1", "overview", "Overview", "percentiles, phases, causes, health", "overview:OverviewScreen"),
     Place("2", "timeline", "Timeline", "every request over the worker's passes", "timeline:TimelineScreen"),
     Place("3", "request", "Request", "causes, token gaps, passes, attempts", "life:RequestScreen"),
+    Place("4", "budget", "Budget", "where time goes, and who takes the tail", "budget:BudgetScreen"),
+    Place("5", "contrast", "Contrast", "what sets slow requests apart", "contrast:ContrastScreen"),
     Place("6", "compare", "Compare", "two to four runs, request by request", "compare:CompareScreen"),
     Place("7", "engine", "Engine", "what the workers did, and its health", "engine:EngineScreen"),
+    Place("9", "explain", "Explain", "what makes the tail, ranked, and why", "explain:ExplainScreen"),
 )
 
 NAMES: Final = tuple(place.name for place in SCREENS)

@@ -118,7 +118,7 @@ class Claim:
             culprits=self.culprits,
             measured=all(cell.measured for cell in self.cells),
             only=self.link(),
-            at=f"req:{self.culprits[0].rid}" if self.culprits else "",
+            at=self.evidence.place(self.culprits[0].rid if self.culprits else None),
         )
 
     def link(self) -> str:

@@ -208,6 +208,11 @@ class Evidence:
         """An instant as the console seeks it."""
         return f"{max(t - self.began, 0) / 1e9:.6f}s"
 
+    def place(self, rid: int | None) -> str:
+        """A request as the console seeks it: by its id, since a number may be another one's id; empty for nobody."""
+        person = None if rid is None else self.people.get(rid)
+        return "" if rid is None else f"req:{(person.request_id if person else '') or rid}"
+
 
 class _Ask:
     """Questions about one run, on one cursor, about its cohorts."""
@@ -240,10 +245,12 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
     asked = {row["cohort"]: Asked(**row) for row in ask.of_both("cohorts")}
     ours, theirs = asked.get("slow", NOBODY), asked.get("typical", NOBODY)
     cells = _cells(ask, ours, theirs) if ours.n and theirs.n else ()
-    losses, shift = ask.all(Loss, "losses"), _shift(ask)
+    losses, shift, refusals = ask.all(Loss, "losses"), _shift(ask), ask.all(Refusal, "refusals")
+    lost = ask.all(Preemptions, "preemptions")[0]
+    examples = [lost.taker, *(one.example for one in losses), *(one.example for one in refusals)]
+    examples += [shift.rid] if shift else []
     instants = {loss.t for loss in losses if loss.t is not None} | ({shift.t} if shift else set())
     account = rows(session.ask("recorder_health", cursor=cursor))[0]
-    refusals = ask.all(Refusal, "refusals")
     return Evidence(
         run=session.name,
         state=run_state(session.path),
@@ -254,12 +261,12 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
         slow=ours,
         typical=theirs,
         cells=cells,
-        people=_people(ask, cells),
+        people=_people(ask, [*(cell.culprit for cell in cells), *examples]),
         prompts=_prompts(ask, cells),
         sizes=ask.all(Sizes, "sizes")[0],
         tiers=ask.of_slow(Tier, "tiers"),
         workers=ask.all(Worker, "engine"),
-        preemptions=ask.all(Preemptions, "preemptions")[0],
+        preemptions=lost,
         stalls={stall.kind: stall for stall in ask.all(Stall, "stalls")},
         late=ask.of_slow(Late, "returns"),
         losses=losses,
@@ -296,8 +303,8 @@ def _cells(ask: _Ask, slow: Asked, typical: Asked) -> tuple[Cell, ...]:
     return tuple(split(found.values(), slow, typical))
 
 
-def _people(ask: _Ask, cells: Iterable[Cell]) -> dict[int, Person]:
-    rids = sorted({cell.culprit for cell in cells if cell.culprit is not None})
+def _people(ask: _Ask, wanted: Iterable[int | None]) -> dict[int, Person]:
+    rids = sorted({rid for rid in wanted if rid is not None})
     return {person.rid: person for person in ask.all(Person, "people", rids=rids)}
 
 

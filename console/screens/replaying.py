@@ -129,9 +129,9 @@ class ReplayScreen(RunScreen):
             self.tailtrace.remember(self.book)
             self.draw()
         elif event.value.strip():
-            self._go(event.value, self.replay)
+            self.go(event.value, self.replay)
 
-    def _go(self, text: str, replay: Replay) -> None:
+    def go(self, text: str, replay: Replay) -> None:
         """Go where somebody said, or say why not."""
         clock = self.book.info.clock
         wall_offset = clock.wall_ns - clock.mono_ns if clock.kind == "monotonic" else None

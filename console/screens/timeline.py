@@ -155,6 +155,9 @@ class TimelineScreen(StretchScreen):
         self._last_chosen = self.tailtrace.chosen
         if t is not None:
             self.move(self.replay.playhead.pause(self._clock()).seek(t, self._clock()))
+        at, self.tailtrace.wanted_at = self.tailtrace.wanted_at, None
+        if at is not None:
+            self.go(at, self.replay)
 
     def _look(self) -> tuple[Lanes, Frame] | None:
         return None if self.replay is None or self.frame is None else (self.replay.lanes, self.frame)

@@ -1,8 +1,7 @@
 -- Of what is the time of the slow and of the typical answered requests made, in ns? One row for a cause, its root and who is
 -- behind it. Two culprits are found here beside those of the causes: whoever waits behind the head of the queue blames
 -- whoever kept that head out for the same root (where one request did most of it), and whoever was on its way to a worker
--- in the middle of a step blames the longest prompt in that step. What a later attempt has before it was handed to its worker,
--- an earlier one lost with another (root LOST).
+-- in the middle of a step blames the longest prompt in that step.
 WITH lived AS (
     SELECT
         rid, attempt, e2e_ns,
@@ -18,10 +17,7 @@ sided AS (
     WHERE ns > $edge::DOUBLE OR (ns = $edge::DOUBLE AND $at) OR ns BETWEEN $low::DOUBLE AND $high::DOUBLE
 ),
 blamed AS (
-    SELECT
-        cohort, rid, attempt, cause,
-        CASE WHEN cause = 'INGRESS' AND attempt > 1 THEN 'LOST' ELSE coalesce(root, '') END AS root,
-        culprit, ns, measured
+    SELECT cohort, rid, attempt, cause, coalesce(root, '') AS root, culprit, ns, measured
     FROM sided JOIN causes USING (rid, attempt)
 ),
 heads AS (

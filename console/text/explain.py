@@ -24,6 +24,7 @@ _GLYPHS: Final = {
     Nature.WORK: ("·", "muted"),
 }
 """What a finding is about, by glyph and colour."""
+_GRADES: Final = {"bad": ("✗", "bad"), "watch": ("▲", "warn"), "good": ("✓", "good"), "unknown": ("?", "muted")}
 
 
 def explain_lines(found: Account, run: str, width: int, rerun: Rerun | None = None) -> list[Line]:
@@ -115,6 +116,22 @@ def _commands(found: Account, finding: Finding, run: str) -> Iterator[Line]:
     for command in (open_command(run, finding, found.evidence.only), whatif_command(run, finding)):
         if command:
             yield [(_INDENT, "text"), (clean(command), "muted")]
+
+
+def whatif_lines(finding: Finding, run: str, width: int) -> list[Line]:
+    """How to try what the finding suggests."""
+    command = whatif_command(run, finding)
+    return [crop([(_INDENT, "text"), ("try: ", "muted"), (clean(command), "text")], width)] if command else []
+
+
+def verdict_lines(found: Account, width: int) -> list[Line]:
+    """What the rules of the pulse test say of the latencies (SPEC B3)."""
+    lines = [rule("Pulse", width, "SPEC B3")]
+    for one in found.evidence.pulse.findings:
+        glyph, style = _GRADES[one.grade]
+        told = wrapped(clean(f"{one.name}: {one.said}"), max(width - 2, 20), "text")
+        lines += [[(f"{glyph} " if place == 0 else "  ", style), *line] for place, line in enumerate(told)]
+    return lines
 
 
 def rerun_lines(rerun: Rerun, width: int) -> list[Line]:

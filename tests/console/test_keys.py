@@ -9,6 +9,7 @@ from console.keys import KEYS, Key, Scope, footer_keys, keys_of
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.screens.compare import CompareScreen
+from console.screens.explain import ExplainScreen
 from console.screens.export import ExportScreen
 from console.screens.life import RequestScreen
 from console.screens.marks import MarksScreen
@@ -23,6 +24,7 @@ ACTORS = {
     Scope.DETAIL: RequestPanel,
     Scope.REQUEST: RequestScreen,
     Scope.COMPARE: CompareScreen,
+    Scope.EXPLAIN: ExplainScreen,
     Scope.MARKS: MarksScreen,
     Scope.EXPORT: ExportScreen,
 }

@@ -55,7 +55,7 @@ def _tell(claim: Claim) -> Finding | None:
     return replace(
         claim.finding(Kind.CACHE_MISSES, sentences),
         culprits=(),
-        at=f"req:{shift.rid}",
+        at=evidence.place(shift.rid),
         measured=False,
         suggestion=_ADVICE,
         figures={"hits_before": shift.before, "hits_after": shift.after, "since_rid": shift.rid},

@@ -13,8 +13,6 @@ from console.widgets.ink import duration, percent
 _LONGER: Final = 3
 _NOTABLE_NS: Final = 1_000_000
 _MOST: Final = 0.8
-LOST: Final = "LOST"
-"""The root of the time that a request spent with a worker that was lost, before it was given to another."""
 
 
 def began_to_wait(evidence: Evidence, t: int) -> bool:
@@ -38,7 +36,7 @@ def _claims(evidence: Evidence) -> Claims:
     waits = any(began_to_wait(evidence, loss.t) for loss in lost if loss.t is not None)
 
     def mine(cell: Cell) -> bool:
-        return cell.root == LOST or (waits and is_queue(cell))
+        return cell.cause == "EARLIER_ATTEMPT" or (waits and is_queue(cell))
 
     return mine
 
@@ -64,7 +62,7 @@ def _tell(claim: Claim) -> Finding | None:
         made,
         measured=False,
         culprits=(),
-        at=f"req:{example}" if example is not None else "",
+        at=claim.evidence.place(example),
         only=made.only if claim.cells else "status:failed",
         suggestion=Suggestion("see why it died (its stderr, the kernel's log); keep room for the loss of one worker"),
         figures={"workers": [loss.worker for loss in lost], "attempts": hit, "answered_again": again},

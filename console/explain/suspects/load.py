@@ -64,7 +64,7 @@ def _tell_refusals(claim: Claim) -> Finding | None:
         tuple(sentences),
         suggestion=_advice(evidence),
         only=str(Filter((Words("status", tuple(dict.fromkeys(refusal.status for refusal in refused))),))),
-        at=f"req:{refused[0].example}",
+        at=evidence.place(refused[0].example),
         figures={"refused": n, "attempts": total, "reasons": {refusal.reason: refusal.n for refusal in refused}},
     )
 

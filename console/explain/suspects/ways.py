@@ -62,7 +62,7 @@ def _tell_clients(claim: Claim) -> Finding | None:
     return replace(
         claim.finding(Kind.SLOW_CLIENTS, sentences),
         culprits=culprits,
-        at=f"req:{first.rid}",
+        at=claim.evidence.place(first.rid),
         only=str(only),
         suggestion=advice,
         figures={"late": len(late)},
