@@ -1,11 +1,16 @@
 -- To which causes did the answered requests lose their time, in ns? `requests` lived through it; `measured` is false
 -- where a part of it is modelled. What no stamp names is the row UNNAMED (SPEC F1).
-SELECT
-    cause,
-    sum(ns)::BIGINT AS ns,
-    count(DISTINCT (causes.rid, causes.attempt)) AS requests,
-    bool_and(measured) AS measured
-FROM causes
-JOIN requests ON requests.rid = causes.rid AND requests.attempt = causes.attempt AND requests.status = 'ok'
-GROUP BY cause
+WITH answered AS (
+    SELECT * EXCLUDE (rid, attempt, status, arrival, e2e_ns) FROM cause_times WHERE status = 'ok'
+),
+summed AS (
+    UNPIVOT (SELECT sum(COLUMNS(lambda name: NOT starts_with(name, 'root ')))::BIGINT FROM answered)
+    ON COLUMNS(*) INTO NAME cause VALUE ns
+),
+counted AS (
+    UNPIVOT (SELECT count(COLUMNS(lambda name: NOT starts_with(name, 'root '))) FROM answered)
+    ON COLUMNS(*) INTO NAME cause VALUE requests
+)
+SELECT cause, ns, requests, cause NOT IN ('STALLED_BY_PREFILL', 'HOST_WARMUP') AS measured
+FROM summed JOIN counted USING (cause)
 ORDER BY ns DESC, cause
