@@ -17,9 +17,11 @@ from engine.config import load_config
 from engine.model.source import DEFAULT_MODEL, LOAD_FORMATS, open_model
 from engine.stalls import WatchedLoop
 from engine.supervisor import Engine, EngineOptions, first_of
+from recorder.errors import UserError
 
 _NARRATE_S: Final = 2.0
 _WATCH_S: Final = 1.0
+_MOST_WORKERS: Final = 64
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,17 +52,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tail-port", type=int, metavar="PORT", help="port of the live tail (default: any that is free)"
     )
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that serve the model (default: %(default)s)"
+    )
     parser.add_argument("--allow-open", action="store_true", help="listen beyond this machine without a key")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM: 0; 1 when the worker died or the run could not be sealed. Raises UserError."""
+    """Serve until SIGINT or SIGTERM: 0; 1 when all workers died or the run could not be sealed. Raises UserError."""
+    if not 1 <= args.workers <= _MOST_WORKERS:
+        raise UserError(f"--workers {args.workers}: give a number from 1 to {_MOST_WORKERS}")
     config = load_config(args.config)
     check_host(args.host, args.api_key, allow_open=args.allow_open)
     with listen(args.host, args.port) as sock:
         source = open_model(args.model, args.load_format)
         options = EngineOptions(
-            source, args.model, config, args.runs, args.load_format, args.device, args.tail_host, args.tail_port
+            source,
+            args.model,
+            config,
+            args.runs,
+            args.load_format,
+            args.device,
+            args.tail_host,
+            args.tail_port,
+            workers=args.workers,
         )
         with asyncio.Runner(loop_factory=WatchedLoop) as runner:
             return runner.run(_serve(options, sock, args.api_key))
@@ -122,7 +137,8 @@ async def _load(engine: Engine, signals: StopSignals) -> bool:
             _say("stopped before the model was loaded")
             return False
         ready = await loading
-        _say(f"loaded in {ready.load_s:.1f} s on {ready.device}, {ready.dtype}, {ready.kv_blocks} KV blocks")
+        each = f" in each of {len(engine.workers)} workers" if len(engine.workers) > 1 else ""
+        _say(f"loaded in {ready.load_s:.1f} s on {ready.device}, {ready.dtype}, {ready.kv_blocks} KV blocks{each}")
     finally:
         for task in (narrating, stopping, loading):
             task.cancel()
@@ -142,9 +158,16 @@ async def _narrate(model: str) -> None:
 
 
 async def _until_stopped(engine: Engine, signals: StopSignals) -> None:
-    """Serving never waits for the recorder, but a recorder that has died is replaced: rings hold only seconds."""
+    """Serving never waits for the recorder, but a recorder that has died is replaced: rings hold only seconds.
+
+    Of several workers, those that die are not replaced: the others go on.
+    """
+    told = 0
     while not (signals.first.is_set() or engine.lost.is_set()):
         await first_of(signals.first, engine.lost, timeout_s=_WATCH_S)
+        while told < len(engine.gone) < len(engine.workers):
+            _say(f"worker {engine.gone[told].number}: {await engine.gone[told].obituary()}; the others go on")
+            told += 1
         if engine.recorder and engine.recorder.has_died():
             _say("the recorder process has died; starting another")
             engine.recorder.restart()

@@ -135,6 +135,7 @@ def assemble(options: WorkerOptions) -> Parts:
         block_size=config.kv.block_size,
         threads=config.engine.torch_threads or None,
         seed=config.engine.seed,
+        among_several=options.workers > 1,
     )
     try:
         executor = model.executor()

@@ -78,6 +78,15 @@ class Attempt:
     def __init__(self, rid: int, submission: Submission, detokenizer: Detokenizer) -> None:
         self.rid = rid
         self.submission = submission
+        self.number = 1
+        """Counts the workers that the request was given to, one after the loss of the other."""
+        self.retry_of: int | None = None
+        """The rid under which the worker before held it."""
+        self.worker = 0
+        self.losses = 0
+        """Workers that were lost while it ran on them."""
+        self.before = 0
+        """Tokens of earlier attempts that its client keeps: they are part of the prompt now."""
         self.admitted: int | None = None
         self.end: Finished | None = None
         self.failure: ApiError | None = None
@@ -85,7 +94,7 @@ class Attempt:
         self.verdict: Verdict | None = None
         """Once there is one, what still comes from the worker is for the ledger only."""
         self.http_status: int | None = None
-        self.output_tokens = 0
+        self.tokens: list[int] = []
         """Tokens whose text was delivered; after a stop string the worker may have computed a few more."""
         self.last_delivery: Delivery | None = None
         self._detokenizer = detokenizer
@@ -96,11 +105,39 @@ class Attempt:
         self._finish_reason: str | None = None
         self._wake = asyncio.Event()
 
+    @property
+    def output_tokens(self) -> int:
+        """How many tokens were delivered."""
+        return len(self.tokens)
+
+    @property
+    def prompt(self) -> Sequence[int]:
+        """What the worker has to go on from."""
+        return [*self.submission.prompt, *self.tokens[: self.before]] if self.before else self.submission.prompt
+
+    @property
+    def max_tokens(self) -> int:
+        """Output that is still asked for. Who has found its stop string only needs an end."""
+        return 1 if self._stops.found else self.submission.max_tokens - self.before
+
+    def again(self, rid: int, fresh: Detokenizer) -> None:
+        """Its worker is lost: from now on it is another attempt, `rid`, that no worker has yet.
+
+        A stream goes on after the tokens it has; an answer of which nobody has seen anything begins anew.
+        """
+        self.retry_of, self.rid, self.number = self.rid, rid, self.number + 1
+        if self.submission.stream:
+            self.before = len(self.tokens)
+        else:
+            self.tokens.clear()
+            self._text.clear()
+            self._detokenizer, self._stops = fresh, StopFinder(self.submission.stop)
+
     def push(self, token: int, delivery: Delivery) -> bool:
         """Take one token of a step. True when it completes a stop string, so that the worker may be told to stop."""
         if self.verdict or self._stops.found:
             return False
-        self.output_tokens += 1
+        self.tokens.append(token)
         self._text.append(self._stops.feed(self._detokenizer.push([token])))
         if self.submission.stream:
             self._owe(delivery)

@@ -6,8 +6,8 @@ import msgspec
 
 from engine.core import Admission
 from engine.messages import Refused
-from engine.scheduling.handback import WORKER_LOST, Ending
 from engine.scheduling.deadlines import EXPIRED_WORDS
+from engine.scheduling.handback import WORKER_LOST, Ending
 from recorder.words import Reason, Status
 
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from engine.api.attempt import Attempt, Verdict
 from engine.api.deliveries import Delivery
-from engine.messages import StepOutput
+from engine.messages import Heartbeat, StepOutput
 from recorder.producer import Producer
-from recorder.words import ON_EVENT_LOOP, EventKind, Phase, Source, StallKind, Status
+from recorder.words import ON_EVENT_LOOP, EventKind, Phase, Reason, Source, StallKind, Status
 
 TABLES = ("requests", "spans", "deliveries", "events", "stalls")
 
 
 class State:
-    """The worker's load as it last told; it is recorded with each arrival."""
+    """A worker's load as it last told; it is recorded with each arrival."""
 
     def __init__(self) -> None:
         self.queue_depth = 0
@@ -22,8 +22,8 @@ class State:
         self.running = 0
         self.kv_used = 0
 
-    def take(self, output: StepOutput) -> None:
-        """Remember what a step told."""
+    def take(self, output: StepOutput | Heartbeat) -> None:
+        """Remember what it told."""
         self.queue_depth = output.waiting
         self.queued_tokens = output.waiting_tokens
         self.running = output.running
@@ -33,10 +33,9 @@ class State:
 class FrontLedger:
     """Writes what only the front end knows. Times in ns of the run's monotonic clock."""
 
-    def __init__(self, producer: Producer, worker: int = 0) -> None:
+    def __init__(self, producer: Producer) -> None:
         self._row = producer.row
         self._deliver: Callable[..., bool] = producer.appender("deliveries")
-        self._worker = worker
         self._at_arrival: dict[int, dict[str, object]] = {}
         self.settled = asyncio.Event()
         """No request is open: every one that arrived has its last row."""
@@ -44,10 +43,11 @@ class FrontLedger:
 
     def arrived(self, attempt: Attempt, state: State) -> None:
         """The row of a request that is about to be handed to the worker."""
-        known = {**_asked(attempt), "worker": self._worker, **vars(state)}
+        known = {**_asked(attempt), "worker": attempt.worker, **vars(state)}
         self._at_arrival[attempt.rid] = known
         self._row("requests", **known, status=Status.OPEN)
-        self._tokenised(attempt)
+        if attempt.number == 1:
+            self._tokenised(attempt)
         self.settled.clear()
 
     def delivery(self, output: StepOutput, t_received: int) -> Delivery:
@@ -66,16 +66,37 @@ class FrontLedger:
         self._row("requests", **_asked(attempt), status=Status.REJECTED, reason=reason, http_status=http_status)
         self._tokenised(attempt)
 
-    def worker_event(self, kind: EventKind) -> None:
-        """The worker is ready, or lost."""
-        self._row("events", t=time.monotonic_ns(), worker=self._worker, kind=kind)
+    def turned_away(self, attempt: Attempt, why: Reason) -> None:
+        """The gate has refused it as it arrived; after its row, so that readers know whose it was."""
+        self._event(EventKind.REJECTED, None, attempt.rid, why)
+
+    def routed(self, attempt: Attempt, reason: Reason) -> None:
+        """Why it went to its worker; after its row, so that readers know whose it was."""
+        self._event(EventKind.ROUTED, attempt.worker, attempt.rid, reason)
+
+    def lost(self, attempt: Attempt, why: str) -> None:
+        """The last row of an attempt whose worker is lost; its request goes on as another one."""
+        self._event(EventKind.FAILED, attempt.worker, attempt.rid)
+        self._last_row(attempt, Verdict(Status.FAILED, why))
+
+    def worker_event(self, kind: EventKind, worker: int, reason: Reason = Reason.NONE) -> None:
+        """A worker is ready, or lost."""
+        self._event(kind, worker, None, reason)
+
+    def _event(self, kind: EventKind, worker: int | None, rid: int | None, reason: Reason = Reason.NONE) -> None:
+        self._row("events", t=time.monotonic_ns(), worker=worker, rid=rid, kind=kind, reason=reason)
 
     def _end(self, attempt: Attempt, verdict: Verdict) -> None:
+        self._last_row(attempt, verdict)
+        if not self._at_arrival:
+            self.settled.set()
+
+    def _last_row(self, attempt: Attempt, verdict: Verdict) -> None:
         end = attempt.end
         if end:
-            self._span(attempt.rid, Phase.INGRESS, attempt.submission.arrival, end.queued)
+            self._span(attempt, Phase.INGRESS, attempt.submission.arrival, end.queued)
         if end and end.last_token is not None and verdict.returned is not None:
-            self._span(attempt.rid, Phase.RETURN, end.ended, verdict.returned)
+            self._span(attempt, Phase.RETURN, end.ended, verdict.returned)
         self._row(
             "requests",
             **self._at_arrival.pop(attempt.rid),
@@ -87,8 +108,6 @@ class FrontLedger:
             http_status=attempt.http_status,
             retry_after_ms=attempt.failure.retry_after_ms if attempt.failure else None,
         )
-        if not self._at_arrival:
-            self.settled.set()
 
     def _tokenised(self, attempt: Attempt) -> None:
         """How long its prompt took to tokenise; after the row of the request, so that readers know whose it was."""
@@ -104,9 +123,10 @@ class FrontLedger:
                 detail=ON_EVENT_LOOP if stretch.on_loop else "thread",
             )
 
-    def _span(self, rid: int, phase: Phase, start: int, end: int) -> None:
+    def _span(self, attempt: Attempt, phase: Phase, start: int, end: int) -> None:
         if end > start:
-            self._row("spans", rid=rid, attempt=1, name=phase, start=start, end=end, worker=self._worker)
+            who = {"rid": attempt.rid, "attempt": attempt.number, "worker": attempt.worker}
+            self._row("spans", **who, name=phase, start=start, end=end)
 
 
 def _asked(attempt: Attempt) -> dict[str, object]:
@@ -114,12 +134,13 @@ def _asked(attempt: Attempt) -> dict[str, object]:
     return {
         "rid": attempt.rid,
         "request_id": asked.request_id,
-        "attempt": 1,
+        "attempt": attempt.number,
+        "retry_of": attempt.retry_of,
         "tenant": asked.tenant,
         "tier": asked.tier,
         "model": asked.model,
         "arrival": asked.arrival,
         "deadline": asked.deadline,
-        "prompt_tokens": len(asked.prompt),
-        "max_tokens": asked.max_tokens,
+        "prompt_tokens": len(attempt.prompt),
+        "max_tokens": attempt.max_tokens,
     }

@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import psutil
 import torch
@@ -12,6 +13,9 @@ from engine.model.spec import ModelSpec
 
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+_CPU_INFO = Path("/proc/cpuinfo")
+_BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+"""What Linux calls instructions that multiply bf16, on x86 and on ARM."""
 
 
 def pick_device(device: str) -> torch.device:
@@ -24,14 +28,20 @@ def pick_device(device: str) -> torch.device:
     return torch.device("cuda" if available and device != "cpu" else "cpu")
 
 
-def pick_dtype(dtype: str, device: torch.device, spec: ModelSpec) -> torch.dtype:
-    """`auto` is whichever computes faster: bf16 on GPUs that have it; on CPU it is timed, since CPUs differ."""
+def pick_dtype(dtype: str, device: torch.device, spec: ModelSpec, *, among_several: bool = False) -> torch.dtype:
+    """`auto` is whichever computes faster: bf16 on GPUs that have it; on CPU it is timed, since CPUs differ.
+
+    Workers `among_several` have to come to the same choice, or an answer would depend on who gives it: there the
+    CPU's flags decide.
+    """
     if dtype != "auto" and dtype not in DTYPES:
         raise ModelError(f"dtype {dtype!r} is unknown; it is one of auto, {', '.join(DTYPES)}")
     if dtype != "auto":
         return DTYPES[dtype]
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
+    if among_several:
+        return torch.bfloat16 if _BF16_FLAGS & set(_CPU_INFO.read_text().split()) else torch.float32
     return min(DTYPES.values(), key=lambda choice: _product_time(choice, spec))
 
 

@@ -100,6 +100,11 @@ class Gate:
             return refusal
         return self._charge(request, view, now)
 
+    def hands_over(self, request: Request, worker: int) -> None:
+        """A request that was taken in before goes to that worker, as its own is lost: at nobody's expense."""
+        if self.closed:
+            self._workers[worker].send(request, 0)
+
     def _queue(
         self, request: Request, view: WorkerView, share: float, foresight: Foresight, now: int
     ) -> Admission | None:

@@ -113,7 +113,7 @@ class _Replica:
 class Router:
     """Least queued tokens; a replica that holds the prompt's prefix is preferred within a load bound (SPEC C6).
 
-    `choose`, `send`, then `started`, `answered` and `ended` as the replica tells; `lost` hands back what it held.
+    `choose`, `send`, then `started`, `answered` and `ended` as replicas tell; `lost` hands back what one held.
     Deterministic in its calls; `now` never falls.
     """
 
@@ -169,9 +169,10 @@ class Router:
         lease = self._leases.get(rid)
         return lease is not None and lease.replica == replica
 
-    def started(self, rid: int) -> None:
-        """Its execution is about to begin."""
-        self._leases[rid].running = True
+    def started(self, rids: Sequence[int]) -> None:
+        """These are about to run, and run until they end."""
+        for rid in rids:
+            self._leases[rid].running = True
 
     def answered(self, rid: int, received: int) -> None:
         """A token of it is received at that instant."""
