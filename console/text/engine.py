@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from console.diagnosis import Finding
+from console.diagnosis import Finding, Grade
 from console.engine_view.answer import EngineView
 from console.text.engine_strips import DEVICE, EXECUTION, HOST, reason_look, strip_lines
 from console.text.paint import wrapped
@@ -46,11 +46,10 @@ def _verdicts(view: EngineView, width: int) -> Iterator[Line]:
     """What needs a look first; what is well or not known in one line each."""
     found = view.findings
     yield rule("Verdicts", width, "rules of SPEC B3, B4, B5, C13")
-    for grade in ("bad", "watch"):
-        for finding in found:
-            if finding.grade == grade:
-                yield from _finding(finding, width)
-    for grade, word in (("good", "well"), ("unknown", "not known")):
+    for finding in [one for severity in ("bad", "watch") for one in found if one.grade == severity]:
+        yield from _finding(finding, width)
+    folded: tuple[tuple[Grade, str], ...] = (("good", "well"), ("unknown", "not known"))
+    for grade, word in folded:
         names = ", ".join(finding.name for finding in found if finding.grade == grade)
         if names:
             yield from _finding(Finding(word, grade, names), width)

@@ -21,6 +21,7 @@ SQL = Path(__file__).parents[2] / "console" / "sql"
 NAMES = sorted(path.stem for path in SQL.glob("*.sql"))
 
 MS = 1_000_000
+STRETCH: dict[str, Any] = {"since": 0, "until": 40 * MS, "worker": None}
 PARAMS: dict[str, dict[str, Any]] = {
     "budget": {
         "ingress_ns": 1 * MS,
@@ -45,6 +46,19 @@ PARAMS: dict[str, dict[str, Any]] = {
     "explain_around": {"measure": "e2e", "edge": 35 * MS, "at": True, "t": 2 * MS},
     "explain_people": {"rids": [1, 2, 99]},
     "explain_steps": {"rids": [1, 2]},
+    "engine_bins": {**STRETCH, "bins": 3},
+    "engine_busy": {**STRETCH, "bins": 4},
+    "engine_changes": {**STRETCH, "bins": 4},
+    "engine_dead": STRETCH,
+    "engine_device": STRETCH,
+    "engine_events": STRETCH,
+    "engine_evictions": {**STRETCH, "most": 3},
+    "engine_kinds": STRETCH,
+    "engine_latencies": STRETCH,
+    "engine_readings": {"source": "device", "name": "utilization_percent", "since": 0, "until": 40 * MS},
+    "engine_refusal_reasons": {"since": 0, "until": 40 * MS},
+    "engine_refusals": {"since": 0, "until": 40 * MS},
+    "engine_stalls": {"since": 0, "until": 40 * MS},
     "find_request": {"id": "req-2", "rid": 1},
     "request": {"rid": 1, "attempt": 1},
     "request_phases": {"rid": 1, "attempt": 1},
