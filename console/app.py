@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from textual.command import Provider
 
     from console.budget import Budget
+    from console.screens.base import RunScreen
     from console.watching import Watch
 
 Start = str
@@ -31,13 +32,18 @@ _LOOK_S: Final = 1.0
 """Seconds between looks at a run that is watched."""
 
 
+def screen_class(place: Place) -> "type[RunScreen]":
+    """The class that shows a row of the table of screens."""
+    module, _, name = place.shown_by.partition(":")
+    found: type[RunScreen] = getattr(importlib.import_module(f"console.screens.{module}"), name)
+    return found
+
+
 def _screen(place: Place) -> Callable[[], Screen[None]]:
-    """Makes the screen of a row of the table; its module is imported only then."""
+    """Makes a screen; its module is imported only when somebody goes there for the first time."""
 
     def make() -> Screen[None]:
-        module, _, name = place.shown_by.partition(":")
-        made: Screen[None] = getattr(importlib.import_module(f"console.screens.{module}"), name)()
-        return made
+        return screen_class(place)()
 
     return make
 

@@ -51,6 +51,7 @@ COMMANDS: Final = (
     Command("request", "print the life of one request of a run", "console.commands.request"),
     Command("engine", "print what the workers did, and what that says", "console.commands.engine"),
     Command("query", "ask a run in SQL", "console.commands.query"),
+    Command("keys", "print the keys of the console, as a file to give them others", "console.commands.keys"),
     Command("check", "check that a run's ledger adds up", "console.commands.check"),
     Command("import", "make a run of another engine's recording", "recorder.importing.command"),
     Command("whatif", "re-run a recording under another configuration", "engine.whatif.command"),

@@ -150,9 +150,7 @@ def _compare() -> Iterator[Key]:
     at = Scope.COMPARE
     yield Key(at, "j,down", "j ↓", "pair(1)", "Next request", "select the pair below", palette=False)
     yield Key(at, "k,up", "k ↑", "pair(-1)", "Previous request", "select the pair above", palette=False)
-    yield Key(
-        at, "l", "l", "abreast", "Side by side", "all runs on one axis of time, with one playhead", "side by side"
-    )
+    yield Key(at, "l", "l", "abreast", "Side by side", "all runs on one axis, with one playhead", "side by side")
     yield Key(at, "o", "o", "order", "Turn the list around", "biggest winner first, or loser", "order")
     yield Key(at, "v", "v", "metric", "Next metric", "CDF of E2E, TTFT or TPOT", "metric")
     yield Key(at, "pagedown,space", "pgdn", "scroll(12)", "Page down", "twelve lines", palette=False)
@@ -209,7 +207,7 @@ def _abreast() -> Iterator[Key]:
 
 def _budget() -> Iterator[Key]:
     at = Scope.BUDGET
-    yield Key(at, "v,right", "v →", "view(1)", "Next view", "budget, excess, spread, who took it, culprits", "view")
+    yield Key(at, "v,right", "v →", "view(1)", "Next view", "budget, excess, spread, blame, culprits", "view")
     yield Key(at, "V,left", "V ←", "view(-1)", "Previous view", "the one before")
     yield Key(at, "j,down", "j ↓", "row(1)", "Next row", "select the row below", palette=False)
     yield Key(at, "k,up", "k ↑", "row(-1)", "Previous row", "select the row above", palette=False)

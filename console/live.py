@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
+from console.keymap import read_keymap
 from console.leaving import exit_at_once
 from console.watching import Standing, Watch
 from recorder.errors import UserError
@@ -172,10 +173,11 @@ def watch(target: str | Path, token: str | None, start: Start) -> int:
     from console.app import Tailtrace
     from console.book import Book
 
+    keymap = read_keymap()
     feed: Feed = LocalFeed(target) if isinstance(target, Path) else RemoteFeed(target, token, start)
     feed.begin()
     try:
-        app = Tailtrace([Book(feed.standing().run)], "timeline", watch=Watch(feed.standing))
+        app = Tailtrace([Book(feed.standing().run)], "timeline", watch=Watch(feed.standing), keymap=keymap)
         try:
             app.run()
         finally:

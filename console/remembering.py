@@ -35,6 +35,7 @@ class Preferences(msgspec.Struct, frozen=True):
     """Of the console, whatever run is open."""
 
     compact: bool = False
+    theme: str = ""
 
 
 class Questions(msgspec.Struct, frozen=True):

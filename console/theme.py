@@ -63,6 +63,55 @@ COLOURS: Final[dict[str, tuple[str, str]]] = {
 }
 """Each colour for a dark terminal and for a light one."""
 
+SAFE: Final[dict[str, tuple[str, str]]] = {
+    "accent": ("#56b4e9", "#0072b2"),
+    "good": ("#56b4e9", "#0072b2"),
+    "warn": ("#f0e442", "#7d6f00"),
+    "bad": ("#e8762c", "#b34700"),
+    "phase.queue": ("#e69f00", "#b07a00"),
+    "phase.batch_wait": ("#f0e442", "#7d6f00"),
+    "phase.prefill": ("#56b4e9", "#0072b2"),
+    "phase.decode": ("#1fbf92", "#00785a"),
+    "phase.preempted": ("#e8762c", "#9c3d00"),
+    "phase.return": ("#eec4de", "#5b2a86"),
+    "host": ("#cc79a7", "#9c4a78"),
+    "stall": ("#e8762c", "#b34700"),
+    "redo": ("#cc79a7", "#9c4a78"),
+    "run.a": ("#e69f00", "#9a6a00"),
+    "run.b": ("#56b4e9", "#0072b2"),
+    "run.c": ("#1fbf92", "#00785a"),
+    "run.d": ("#eec4de", "#5b2a86"),
+}
+"""Instead of those, for eyes that don't tell red from green: after Okabe and Ito (2008), Color Universal Design."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A choice of colours by the name of its theme; `safe` where no two are told apart by red and green alone."""
+
+    name: str
+    title: str
+    dark: bool
+    safe: bool = False
+    coloured: bool = True
+
+
+SCHEMES: Final = (
+    Scheme("tailtrace-dark", "dark", dark=True),
+    Scheme("tailtrace-light", "light", dark=False),
+    Scheme("tailtrace-dark-safe", "dark, colour-blind safe", dark=True, safe=True),
+    Scheme("tailtrace-light-safe", "light, colour-blind safe", dark=False, safe=True),
+    Scheme("tailtrace-plain", "no colours", dark=True, coloured=False),
+)
+"""In the order in which a key goes through them."""
+
+
+def colours_of(scheme: Scheme) -> dict[str, str]:
+    """Name -> `#rrggbb`."""
+    pairs = {**COLOURS, **SAFE} if scheme.safe else COLOURS
+    return {name: pair[0 if scheme.dark else 1] for name, pair in pairs.items()}
+
+
 PHASES: Final[dict[str, Look]] = {
     Phase.INGRESS: Look("›", "phase.ingress"),
     Phase.QUEUE: Look("░", "phase.queue"),
@@ -161,19 +210,19 @@ def mix(colour: str, other: str, share: float) -> str:
 
 
 @lru_cache(maxsize=1024)
-def resolve(style: str, dark: bool = True) -> Ink:
+def resolve(style: str, dark: bool = True, safe: bool = False) -> Ink:
     """The colours of a style string. An unknown word in it is a KeyError: styles are code, not data."""
-    side = 0 if dark else 1
-    foreground = COLOURS["text"][side]
+    colours = colours_of(Scheme("", "", dark, safe))
+    foreground = colours["text"]
     background: str | None = None
     words = style.split()
     for word in words:
         if word in COLOURS:
-            foreground = COLOURS[word][side]
+            foreground = colours[word]
         elif word.startswith("on."):
-            background = COLOURS[word[3:]][side]
+            background = colours[word[3:]]
         elif word not in {"bold", "dim", "reverse", "underline", "italic"}:
             raise KeyError(word)
     if "dim" in words:
-        foreground = mix(foreground, background or COLOURS["background"][side], _FADE)
+        foreground = mix(foreground, background or colours["background"], _FADE)
     return Ink(foreground, background, *(word in words for word in ("bold", "reverse", "underline", "italic")))

@@ -92,4 +92,6 @@ def build(
     from console.book import Book
 
     start = screen or ("compare" if len(runs) > 1 else "overview")
-    return Tailtrace([Book(path) for path in runs], start, slo_ns(slo_ms), only=only, budget=budget, keymap=read_keymap())
+    return Tailtrace(
+        [Book(path) for path in runs], start, slo_ns(slo_ms), only=only, budget=budget, keymap=read_keymap()
+    )

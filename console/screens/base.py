@@ -286,7 +286,7 @@ class RunScreen(Screen[None]):
         return [status_line(self.book.health, self.note(), width, live)]
 
     def _keys(self, width: int, _height: int) -> list[Line]:
-        return [key_bar(footer_keys(*self.scopes()), width)]
+        return [key_bar(footer_keys(*self.scopes(), table=self.tailtrace.keys), width)]
 
     def watch_focused(self, _focused: Widget | None) -> None:
         """The footer follows the focus."""

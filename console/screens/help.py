@@ -34,9 +34,10 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen Paper { height: auto; }
     """
 
-    def __init__(self, scopes: Sequence[Scope]) -> None:
+    def __init__(self, scopes: Sequence[Scope], table: Sequence[Key]) -> None:
         super().__init__()
         self._scopes = scopes
+        self._table = table
 
     def compose(self) -> ComposeResult:
         """One scrolling page."""
@@ -54,7 +55,7 @@ class HelpScreen(ModalScreen[None]):
         for scope in order:
             lines += [
                 rule(scope.value, width),
-                *(_key_line(key) for key in keys_of(scope)),
+                *(_key_line(key) for key in keys_of(scope, table=self._table)),
                 [],
             ]
         for title, looks in (("Phases", PHASES), ("Passes", STEPS), ("States", STATUSES), ("Causes", CAUSES)):

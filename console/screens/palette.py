@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
@@ -9,6 +10,9 @@ from textual.dom import DOMNode
 
 from console.keys import Key, Scope, keys_of
 from console.screens.base import RunScreen
+
+if TYPE_CHECKING:
+    from console.app import Tailtrace
 
 
 class TableCommands(Provider):
@@ -28,7 +32,8 @@ class TableCommands(Provider):
 
     def _keys(self) -> Iterator[Key]:
         scopes = self.screen.scopes() if isinstance(self.screen, RunScreen) else ()
-        return (key for key in keys_of(*scopes, Scope.EVERYWHERE) if key.palette)
+        table = cast("Tailtrace", self.app).keys
+        return (key for key in keys_of(*scopes, Scope.EVERYWHERE, table=table) if key.palette)
 
     async def _act(self, key: Key) -> None:
         target: DOMNode = self.screen

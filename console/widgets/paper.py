@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -9,17 +10,20 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from console.theme import resolve
+from console.theme import Scheme, resolve
 from console.widgets.ink import Line
+
+if TYPE_CHECKING:
+    from console.app import Tailtrace
 
 Draw = Callable[[int, int], Sequence[Line]]
 """Width and height in cells -> lines; a height of 0 asks for all lines there are."""
 
 
 @lru_cache(maxsize=2048)
-def rich_style(style: str, dark: bool) -> Style:
+def rich_style(style: str, dark: bool, safe: bool = False) -> Style:
     """The style of `console.theme` in Rich's words."""
-    ink = resolve(style, dark)
+    ink = resolve(style, dark, safe)
     return Style(
         color=ink.foreground,
         bgcolor=ink.background,
@@ -30,9 +34,9 @@ def rich_style(style: str, dark: bool) -> Style:
     )
 
 
-def strip_of(line: Line, width: int, dark: bool, base: Style) -> Strip:
+def strip_of(line: Line, width: int, scheme: Scheme, base: Style) -> Strip:
     """One line as a strip of exactly `width` cells over the widget's own style."""
-    segments = [Segment(text, base + rich_style(style, dark)) for text, style in line if text]
+    segments = [Segment(text, base + rich_style(style, scheme.dark, scheme.safe)) for text, style in line if text]
     return Strip(segments).adjust_cell_length(width, base)
 
 
@@ -61,7 +65,7 @@ class Paper(Widget):
         lines = self._lines(self.size.width, self.size.height)
         base = self.visual_style.rich_style
         line = lines[y] if y < len(lines) else []
-        return strip_of(line, self.size.width, self.app.current_theme.dark, base)
+        return strip_of(line, self.size.width, cast("Tailtrace", self.app).scheme, base)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As high as what there is to say, where the height is `auto`."""

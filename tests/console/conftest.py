@@ -1,5 +1,6 @@
 """What several tests of the console start from: the golden run and a session on it."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from tests.console.runs import fixed_causes, golden_rows, write_run
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the console remembers goes into a folder of the test's own."""
+    """What the console remembers goes into a folder of the test's own, and its keys are those of the table."""
     monkeypatch.setenv("TAILTRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("TAILTRACE_KEYS", os.devnull)
     return tmp_path / "state"
 
 

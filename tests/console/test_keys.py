@@ -4,33 +4,25 @@ from collections import Counter
 
 import pytest
 
-from console.app import Tailtrace
-from console.keys import KEYS, Key, Scope, footer_keys, keys_of
+from console.app import Tailtrace, screen_class
+from console.keys import ALONE, KEYS, Key, Scope, footer_keys, keys_of
+from console.screens.abreast import AbreastPanel
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
-from console.screens.compare import CompareScreen
-from console.screens.explain import ExplainScreen
 from console.screens.export import ExportScreen
-from console.screens.life import RequestScreen
 from console.screens.marks import MarksScreen
-from console.screens.overview import OverviewScreen
 from console.screens.request import RequestPanel
 from console.screens.timeline import TimelineScreen
+from console.screentable import SCREENS
 
-ACTORS = {
+ACTORS: dict[Scope, type] = {
+    **{screen.SCOPE: screen for screen in (screen_class(place) for place in SCREENS)},
     Scope.EVERYWHERE: RunScreen,
-    Scope.OVERVIEW: OverviewScreen,
-    Scope.TIMELINE: TimelineScreen,
     Scope.DETAIL: RequestPanel,
-    Scope.REQUEST: RequestScreen,
-    Scope.COMPARE: CompareScreen,
-    Scope.EXPLAIN: ExplainScreen,
+    Scope.ABREAST: AbreastPanel,
     Scope.MARKS: MarksScreen,
     Scope.EXPORT: ExportScreen,
 }
-
-ALONE = {Scope.MARKS, Scope.EXPORT}
-"""Screens over others, where no other key counts."""
 
 
 @pytest.mark.parametrize("scope", Scope)
