@@ -19,6 +19,10 @@ class Scope(StrEnum):
     COMPARE = "Compare"
     ABREAST = "Timelines side by side"
     ENGINE = "Engine"
+    SQL = "SQL"
+    EDITOR = "SQL editor"
+    ANSWER = "SQL answer"
+    BROWSER = "SQL tables"
     BUDGET = "Budget"
     CONTRAST = "Contrast"
     EXPLAIN = "Explain"
@@ -240,6 +244,49 @@ def _explain() -> Iterator[Key]:
     yield Key(at, "pageup", "pgup", "scroll(-12)", "Page up", "twelve lines", palette=False)
 
 
+def _sql() -> Iterator[Key]:
+    at = Scope.SQL
+    yield Key(at, "i", "i", "edit", "Write a question", "into the editor", "write")
+    yield Key(at, "f5,ctrl+r", "f5 ctrl+r", "ask", "Ask", "what is written in the editor", "ask")
+    yield Key(at, "escape", "esc", "stop", "Stop asking", "interrupt the running question")
+    yield Key(at, "f", "f", "only", "Filter by the answer", "all screens: the requests of its rid", "filter by it")
+    yield Key(at, "b", "b", "browse", "Browse the tables", "columns, types, units, what they are", "tables")
+    yield Key(at, "h", "h", "history", "History", "what was asked before", "history")
+    yield Key(at, "left_square_bracket", "[", "recall(-1)", "Older question", "into the editor", palette=False)
+    yield Key(at, "right_square_bracket", "]", "recall(1)", "Newer question", "into the editor", palette=False)
+
+
+def _editor() -> Iterator[Key]:
+    """What else is pressed there is text, or moves its cursor."""
+    at = Scope.EDITOR
+    yield Key(at, "f5,ctrl+r,ctrl+j,ctrl+enter", "f5 ctrl+r", "ask", "Ask", "what is written", "ask", palette=False)
+    yield Key(at, "escape,tab", "esc tab", "leave", "Out of the editor", "to the answer", "leave", palette=False)
+    yield Key(at, "ctrl+up,alt+up", "alt+↑", "recall(-1)", "Older question", "in its place", "older", palette=False)
+    yield Key(at, "ctrl+down,alt+down", "alt+↓", "recall(1)", "Newer question", "in its place", "", palette=False)
+
+
+def _answer() -> Iterator[Key]:
+    at = Scope.ANSWER
+    yield Key(at, "j,down", "j ↓", "row(1)", "Next row", "select the row below", palette=False)
+    yield Key(at, "k,up", "k ↑", "row(-1)", "Previous row", "select the row above", palette=False)
+    yield Key(at, "pagedown,space", "pgdn", "page(1)", "Page down", "a screenful", palette=False)
+    yield Key(at, "pageup", "pgup", "page(-1)", "Page up", "a screenful", palette=False)
+    yield Key(at, "home", "home", "ends(-1)", "First row", "to the top", palette=False)
+    yield Key(at, "end", "end", "ends(1)", "Last row", "to the bottom", palette=False)
+    yield Key(at, "right", "→", "column(1)", "Columns on", "one column to the right", palette=False)
+    yield Key(at, "left", "←", "column(-1)", "Columns back", "one column to the left", palette=False)
+    yield Key(at, "enter", "enter", "open", "Show the request", "of the row's rid, on the timeline", "timeline")
+
+
+def _browser() -> Iterator[Key]:
+    at = Scope.BROWSER
+    yield Key(at, "j,down", "j ↓", "entry(1)", "Next entry", "select the row below", palette=False)
+    yield Key(at, "k,up", "k ↑", "entry(-1)", "Previous entry", "select the row above", palette=False)
+    yield Key(at, "space", "space", "open", "Open the table", "show its columns, or hide them", "open", palette=False)
+    yield Key(at, "enter", "enter", "take", "Into the editor", "the name, or the whole question", "take", palette=False)
+    yield Key(at, "escape", "esc", "leave", "Close the list", "back to the answer", "close", palette=False)
+
+
 def _marks() -> Iterator[Key]:
     at = Scope.MARKS
     yield Key(at, "enter", "enter", "jump", "Jump to the mark", "on the timeline", "jump", palette=False)
@@ -293,6 +340,10 @@ KEYS: Final = (
     *_compare(),
     *_abreast(),
     *_engine(),
+    *_sql(),
+    *_editor(),
+    *_answer(),
+    *_browser(),
     *_explain(),
     *_marks(),
     *_export(),
@@ -300,8 +351,8 @@ KEYS: Final = (
 )
 
 
-ALONE: Final = frozenset({Scope.MARKS, Scope.EXPORT})
-"""Scopes of screens over others, where no other key counts."""
+ALONE: Final = frozenset({Scope.MARKS, Scope.EXPORT, Scope.EDITOR})
+"""Scopes of screens over others, and of an editor: no other key counts there."""
 
 
 def rivals(key: Key, other: Key) -> bool:

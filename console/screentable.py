@@ -23,6 +23,7 @@ SCREENS: Final = (
     Place("5", "contrast", "Contrast", "what sets slow requests apart", "contrast:ContrastScreen"),
     Place("6", "compare", "Compare", "two to four runs, request by request", "compare:CompareScreen"),
     Place("7", "engine", "Engine", "what the workers did, and its health", "engine:EngineScreen"),
+    Place("8", "sql", "SQL", "ask the run, and filter by the answer", "sql:SqlScreen"),
     Place("9", "explain", "Explain", "what makes the tail, ranked, and why", "explain:ExplainScreen"),
 )
 

@@ -1,0 +1,327 @@
+"""SQL: an editor, what can be asked about and what was asked, the answer as a table, and the answer as a filter."""
+
+import time
+from functools import partial
+from typing import ClassVar, Final
+
+import duckdb
+import pyarrow as pa
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.timer import Timer
+
+from console.exporting import Shown
+from console.filter import Filter
+from console.filter_language import FilterError
+from console.keys import Scope, keys_of
+from console.querying.answer import Answer, Refusal, ask
+from console.querying.history import newer, older, with_query
+from console.querying.picking import picking
+from console.querying.tables import TableDoc, tables
+from console.screens.base import RunScreen
+from console.screens.bindings import bindings
+from console.session import Session
+from console.text.paint import wrapped
+from console.widgets.answertable import AnswerTable
+from console.widgets.browser import Browser
+from console.widgets.chrome import key_bar
+from console.widgets.grid import Grid
+from console.widgets.ink import Line, clean, crop, duration
+from console.widgets.paper import Paper
+from console.widgets.sqleditor import SqlEditor
+from recorder.errors import UserError
+
+_FIRST: Final = "SELECT request_id, rid, status, e2e_ns / 1e6 AS e2e_ms\nFROM latency\nORDER BY e2e_ms DESC NULLS LAST"
+_TICK_S: Final = 0.2
+_ROOM: Final = 6
+"""Rows for what DuckDB says is wrong."""
+
+
+class SqlScreen(RunScreen):
+    """`answer` is what came of the last question that was let finish; `since` is when the running one began."""
+
+    SCOPE = Scope.SQL
+    NAME = "sql"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SQL)]
+    # Textual declares it so that it is no class variable to mypy.
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
+    CSS = """
+    SqlScreen #browser { width: 38; padding: 0 1; display: none; }
+    SqlScreen.-wide #browser, SqlScreen #browser.-open { display: block; }
+    SqlScreen.-narrow #browser.-open { width: 1fr; }
+    SqlScreen #desk { width: 1fr; }
+    SqlScreen #said { height: auto; padding: 0 1; background: $surface; }
+    SqlScreen #answer { padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer: Answer | Refusal | None = None
+        self.since: float | None = None
+        self._stopped = False
+        self._place: int | None = None
+        self._history: tuple[str, ...] = ()
+        self._timer: Timer | None = None
+        self._turned_to: object = None
+
+    def body(self) -> ComposeResult:
+        """Tables and history beside editor and answer."""
+        with Horizontal():
+            yield Browser()
+            with Vertical(id="desk"):
+                yield SqlEditor(_FIRST, show_line_numbers=False, tab_behavior="focus")
+                yield Paper(self._said, id="said")
+                yield AnswerTable()
+
+    def on_mount(self) -> None:
+        """A timer that only runs while a question does."""
+        self._timer = self.set_interval(_TICK_S, lambda: self.redraw("#said"), pause=True)
+        self._recall()
+        super().on_mount()
+        self.query_one(SqlEditor).focus()
+
+    def turn(self) -> None:
+        """Another run has tables of its own. Under another filter the old answer stays, and says so."""
+        if self._turned_to is not self.book:
+            self._stop()
+            self.answer = None
+            self.query_one(AnswerTable).show(None)
+            self.ask("tables", tables, self._know)
+        self._turned_to = self.book
+        self.redraw("#said", layout=True)
+
+    def note(self) -> Line:
+        """Where one is in the answer."""
+        table = self.query_one(AnswerTable)
+        if table.grid is None or not len(table.grid):
+            return []
+        return [(f"row {table.chosen + 1:,} of {len(table.grid):,} ", "text")]
+
+    def scopes(self) -> tuple[Scope, ...]:
+        """While something is written the editor's keys, and no others."""
+        if isinstance(self.focused, SqlEditor):
+            return (Scope.EDITOR,)
+        return (Scope.BROWSER, Scope.SQL) if isinstance(self.focused, Browser) else (Scope.ANSWER, Scope.SQL)
+
+    def _keys(self, width: int, height: int) -> list[Line]:
+        """In the editor, keys that count everywhere else are text."""
+        if isinstance(self.focused, SqlEditor):
+            return [key_bar(keys_of(Scope.EDITOR, table=self.tailtrace.keys), width)]
+        return super()._keys(width, height)
+
+    def give_focus_back(self) -> None:
+        """To the answer."""
+        self.query_one(AnswerTable).focus()
+
+    def shown(self) -> Shown | None:
+        """The answer."""
+        answer = self.answer
+        if not isinstance(answer, Answer):
+            return None
+        rows = answer.rows
+        document = {"run": self.book.name, "filter": str(answer.only), "sql": answer.sql, "cut": answer.cut}
+        return Shown(f"{self.book.name}-query", lambda: rows, lambda: {**document, "rows": rows.to_pylist()})
+
+    def copied(self) -> tuple[str, str] | None:
+        """The chosen row, its values apart by tabs."""
+        row = self._row()
+        if row is None:
+            return None
+        return "\t".join("" if value is None else str(value) for value in row.values()), "the row"
+
+    # Asking
+
+    def action_ask(self) -> None:
+        """Ask what is written."""
+        sql = self.query_one(SqlEditor).text
+        self._history, self._place = with_query(self._history, sql), None
+        self._keep()
+        self.since, self._stopped = time.monotonic(), False
+        if self._timer is not None:
+            self._timer.resume()
+        self.ask("query", partial(_answer, self.only, sql), self._arrive)
+        self.redraw("#said", layout=True)
+
+    def action_stop(self) -> None:
+        """Interrupt the running question; its answer will not come."""
+        if self.since is not None:
+            self._stop()
+            self._stopped = True
+            self.redraw("#said", layout=True)
+
+    def _stop(self) -> None:
+        if "query" in self._askers:
+            self._askers["query"].supersede()
+        self._settle()
+
+    def _settle(self) -> None:
+        self.since = None
+        if self._timer is not None:
+            self._timer.pause()
+
+    def _arrive(self, answer: Answer | Refusal) -> None:
+        self._settle()
+        self.answer = answer
+        editor = self.query_one(SqlEditor)
+        if isinstance(answer, Answer):
+            self.query_one(AnswerTable).show(Grid(answer.rows))
+            if editor.has_focus:
+                self.give_focus_back()
+        elif answer.place is not None and editor.text == answer.sql:
+            editor.point_at(*answer.place)
+        self.redraw("#said", layout=True)
+        self.redraw_bars()
+
+    def _know(self, found: tuple[TableDoc, ...]) -> None:
+        self.query_one(Browser).know(found)
+
+    def on_sql_editor_asked(self) -> None:
+        """From the editor."""
+        self.action_ask()
+
+    def on_sql_editor_left(self) -> None:
+        """Out of the editor; while a question runs it is that which is left."""
+        if self.since is not None:
+            self.action_stop()
+        else:
+            self.give_focus_back()
+
+    # History and tables
+
+    def on_sql_editor_recalled(self, message: SqlEditor.Recalled) -> None:
+        """From the editor."""
+        self.action_recall(message.step)
+
+    def action_recall(self, step: int) -> None:
+        """Write an older or a newer question."""
+        self._place = (older if step < 0 else newer)(self._history, self._place)
+        if self._place is not None:
+            self.query_one(SqlEditor).write(self._history[self._place])
+
+    def action_edit(self) -> None:
+        """Into the editor."""
+        self.query_one(SqlEditor).focus()
+
+    def action_browse(self) -> None:
+        """To the tables."""
+        self._open_browser(of_history=False)
+
+    def action_history(self) -> None:
+        """To what was asked before."""
+        self._open_browser(of_history=True)
+
+    def _open_browser(self, *, of_history: bool) -> None:
+        browser = self.query_one(Browser)
+        browser.turn(of_history=of_history)
+        browser.add_class("-open")
+        self.query_one("#desk").display = self.has_class("-wide")
+        browser.focus()
+
+    def on_browser_left(self) -> None:
+        """Back to the answer."""
+        self._close_browser()
+        self.give_focus_back()
+
+    def on_browser_taken(self, message: Browser.Taken) -> None:
+        """Into the editor."""
+        self._close_browser()
+        editor = self.query_one(SqlEditor)
+        if message.whole:
+            editor.write(message.text)
+        else:
+            editor.insert(message.text)
+        editor.focus()
+
+    def _close_browser(self) -> None:
+        self.query_one(Browser).remove_class("-open")
+        self.query_one("#desk").display = True
+
+    def _recall(self) -> None:
+        try:
+            self._history = self.tailtrace.memory.questions()
+        except UserError as error:
+            self.notify(str(error), severity="warning", markup=False, timeout=10)
+        self.query_one(Browser).remember(self._history)
+
+    def _keep(self) -> None:
+        self.query_one(Browser).remember(self._history)
+        try:
+            self.tailtrace.memory.keep_questions(self._history)
+        except UserError as error:
+            self.notify(str(error), severity="warning", markup=False, timeout=10)
+
+    # The answer to the other screens
+
+    def action_only(self) -> None:
+        """Look at the requests of the answer only, on every screen."""
+        if not isinstance(self.answer, Answer):
+            self.notify("there is no answer to filter by", markup=False, timeout=2)
+            return
+        try:
+            term = picking(self.answer.sql, self.answer.rows.schema.names)
+        except FilterError as error:
+            self.notify(str(error), severity="warning", markup=False, timeout=6)
+        else:
+            self.tailtrace.look_at(self.only & Filter((term,)))
+
+    async def on_answer_table_opened(self) -> None:
+        """The request of the chosen row, on the timeline."""
+        row = self._row()
+        rid = None if row is None else row.get("rid")
+        if isinstance(rid, int):
+            self.tailtrace.chosen = rid
+            await self.tailtrace.action_show("timeline")
+        else:
+            self.notify("the row has no rid to show", markup=False, timeout=2)
+
+    def _row(self) -> dict[str, object] | None:
+        table = self.query_one(AnswerTable)
+        if table.grid is None or not len(table.grid):
+            return None
+        rows: pa.Table = table.grid.rows.slice(table.chosen, 1)
+        return dict(zip(rows.schema.names, (column[0].as_py() for column in rows.columns), strict=True))
+
+    # What is said of it
+
+    def _said(self, width: int, _height: int) -> list[Line]:
+        if self.since is not None:
+            return [[("asking … ", "accent bold"), (f"{time.monotonic() - self.since:.1f} s, escape stops", "muted")]]
+        if self._stopped:
+            return [[("stopped", "warn bold")]]
+        if isinstance(self.answer, Refusal):
+            return _wrong(self.answer, width)
+        if self.answer is None:
+            return [
+                [
+                    ("f5", "accent"),
+                    (" or ", "muted"),
+                    ("ctrl+r", "accent"),
+                    (" asks; escape leaves the editor", "muted"),
+                ]
+            ]
+        return [_told(self.answer, self.only)]
+
+
+def _told(answer: Answer, only: Filter) -> Line:
+    """How many rows, how long they took, and what they were asked under."""
+    count = f"{answer.rows.num_rows:,} row{'' if answer.rows.num_rows == 1 else 's'}"
+    line: Line = [(f"the first {count}, there are more" if answer.cut else count, "strong")]
+    line.append((f" in {duration(answer.took_ns)}", "muted"))
+    if answer.only != only:
+        under = f"asked under {answer.only}" if answer.only else "asked without a filter"
+        line.append((f"   {clean(under)}; f5 asks again", "warn"))
+    return line
+
+
+def _wrong(refusal: Refusal, width: int) -> list[Line]:
+    """DuckDB's words as they are, its caret under the line that it points to."""
+    lines: list[Line] = []
+    for line in refusal.said.splitlines():
+        is_drawing = line.lstrip().startswith(("LINE ", "^"))
+        lines += [[(clean(line), "text")]] if is_drawing else wrapped(clean(line), max(width, 20), "bad")
+    return [crop(line, width) for line in lines][:_ROOM]
+
+
+def _answer(only: Filter, sql: str, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer | Refusal:
+    return ask(session, only, sql, cursor)

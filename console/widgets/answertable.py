@@ -1,0 +1,82 @@
+"""The widget of an answer: scrolls a table of a million rows by writing out those that are seen."""
+
+from typing import ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+
+from console.keys import Scope
+from console.screens.bindings import bindings
+from console.widgets.grid import Grid
+from console.widgets.ink import Line
+from console.widgets.paper import Paper
+
+_HEADS = 2
+
+
+class AnswerTable(Paper, can_focus=True):
+    """`chosen` is the row that keys are about, `first` the leftmost column. Without a grid it shows nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.ANSWER)]
+
+    class Opened(Message):
+        """Somebody wants to see what the chosen row is about."""
+
+    def __init__(self) -> None:
+        super().__init__(self._page, id="answer")
+        self.grid: Grid | None = None
+        self.chosen = self.first = self._top = 0
+
+    def show(self, grid: Grid | None) -> None:
+        """Another answer, from its beginning."""
+        self.grid, self.chosen, self.first, self._top = grid, 0, 0, 0
+        self.redraw()
+
+    def action_row(self, step: int) -> None:
+        """Choose another row."""
+        if self.grid is not None and len(self.grid):
+            self.chosen = min(max(self.chosen + step, 0), len(self.grid) - 1)
+            self.redraw()
+
+    def action_page(self, pages: int) -> None:
+        """A screenful on."""
+        self.action_row(pages * max(self.size.height - _HEADS - 1, 1))
+
+    def action_ends(self, side: int) -> None:
+        """The first row, or the last."""
+        if self.grid is not None:
+            self.action_row(side * len(self.grid))
+
+    def action_column(self, step: int) -> None:
+        """Other columns at the left edge."""
+        if self.grid is not None:
+            self.first = min(max(self.first + step, 0), max(len(self.grid.columns) - 1, 0))
+            self.redraw()
+
+    def action_open(self) -> None:
+        """To what the row is about."""
+        self.post_message(self.Opened())
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Three rows on."""
+        event.stop()
+        self.action_row(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Three rows back."""
+        event.stop()
+        self.action_row(-3)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the row that is clicked."""
+        if self.grid is not None and event.y >= _HEADS:
+            self.action_row(self._top + event.y - _HEADS - self.chosen)
+
+    def _page(self, width: int, height: int) -> list[Line]:
+        if self.grid is None:
+            return []
+        room = max(height - _HEADS, 0)
+        self._top = min(max(self._top, self.chosen - room + 1), self.chosen)
+        rows = self.grid.lines(self._top, room, self.first, width, self.chosen)
+        return [*self.grid.heads(self.first, width), *rows]
