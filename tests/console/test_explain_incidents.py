@@ -83,8 +83,8 @@ def test_the_link_opens_on_somebody(told: Told, name: str) -> None:
     with Session(run) as session:
         assert session.picked(parse_filter(words[words.index("--filter") + 1])).num_rows > 0
         if "--at" in words and words[words.index("--at") + 1].startswith("req:"):
-            rid = int(words[words.index("--at") + 1].removeprefix("req:"))
-            assert session.query(f"SELECT rid FROM requests WHERE rid = {rid}").num_rows == 1
+            name = words[words.index("--at") + 1].removeprefix("req:")
+            assert session.ask("find_request", id=name, rid=None).num_rows > 0
 
 
 def test_quiet_runs_say_that_nothing_stands_out(told: Told) -> None:
