@@ -30,6 +30,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE.toml", help="configuration; [cost] has step times")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="equal workers (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of what a description draws (default: 0)")
+    parser.add_argument(
+        "--retry", type=int, default=0, metavar="N", help="clients that are turned away come again, up to N times"
+    )
+    parser.add_argument(
+        "--retry-budget",
+        type=float,
+        default=0.1,
+        metavar="SHARE",
+        help="retries of all clients together, as a share of the requests (default: %(default)s)",
+    )
     parser.add_argument("--summary", action="store_true", help="keep requests alone, no steps: faster, and no causes")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--out", type=Path, metavar="RUN", help="folder of the new run; not needed with --summary")
@@ -43,7 +53,18 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--workers {args.workers}: give a number from 1 to 1024")
     if args.seed < 0:
         raise UserError(f"--seed {args.seed}: give a number from 0")
-    setup, workload = prepare(args.workload, load_config(args.config), workers=args.workers, seed=args.seed)
+    if not (0 <= args.retry <= 100 and 0 <= args.retry_budget <= 1):
+        raise UserError(
+            f"--retry {args.retry} --retry-budget {args.retry_budget}: give 0 to 100, and a share from 0 to 1"
+        )
+    setup, workload = prepare(
+        args.workload,
+        load_config(args.config),
+        workers=args.workers,
+        seed=args.seed,
+        retries=args.retry,
+        retry_budget=args.retry_budget,
+    )
     sys.stderr.write(f"{workload.about['loop']}: {len(workload):,} requests in virtual time\n")
     with _place(args.out) as folder:
         begun = time.perf_counter()

@@ -11,22 +11,12 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from engine.load.retry import Refusal, RetryBudget, decide
+from engine.load.retry import NEVER, Refusal, Replicas, RetryBudget, Retrying, decide
 from engine.load.workload import Arrival
 from recorder.errors import UserError
 
 _CONNECT_TIMEOUT_S: Final = 10.0
-
-
-@dataclass(frozen=True)
-class Retrying:
-    """At most `limit` retries a request; all together a `budget_share` of the requests, and a few."""
-
-    limit: int = 0
-    budget_share: float = 0.1
-
-
-NEVER: Final = Retrying()
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
 class LoadError(UserError):
@@ -49,6 +39,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     retries: int = 0
+    url: str = ""
+    """The server that was asked last."""
 
 
 class _Usage(msgspec.Struct):
@@ -90,7 +82,7 @@ async def served_model(url: str, api_key: str | None) -> str:
 
 
 async def drive(
-    url: str,
+    urls: Sequence[str],
     model: str,
     arrivals: Sequence[Arrival],
     api_key: str | None,
@@ -100,17 +92,18 @@ async def drive(
 ) -> list[Outcome]:
     """Send every arrival at its instant and collect what came of each, in the order of arrival.
 
+    Of several servers each is the first for its share of the requests. All that are sent share one retry budget.
     `on_change` is called with all outcomes so far whenever one has been sent or has ended.
     """
     outcomes: list[Outcome] = []
     async with _session(api_key) as session, asyncio.TaskGroup() as group:
         start, budget = time.monotonic_ns(), RetryBudget(retry.budget_share)
-        for arrival in arrivals:
+        for number, arrival in enumerate(arrivals):
             due = start + round(arrival.arrival_s * 1e9)
             await asyncio.sleep(max(0, due - time.monotonic_ns()) / 1e9)
             outcome = Outcome(id=str(arrival.id), due=due)
             outcomes.append(outcome)
-            sending = _Sending(session, url, body_of(arrival, model), arrival, outcome)
+            sending = _Sending(session, urls, Replicas(len(urls), number), body_of(arrival, model), arrival, outcome)
             task = group.create_task(_send(sending, retry, budget))
             task.add_done_callback(lambda _: on_change(outcomes))
             on_change(outcomes)
@@ -162,7 +155,8 @@ class _Sending:
     """One request on its way."""
 
     session: aiohttp.ClientSession
-    url: str
+    urls: Sequence[str]
+    replicas: Replicas
     body: bytes
     arrival: Arrival
     outcome: Outcome
@@ -174,9 +168,12 @@ class _Sending:
         return None if deadline_ms is None else self.outcome.due + round(deadline_ms * 1e6) - time.monotonic_ns()
 
     def headers(self) -> dict[str, str]:
+        """Another attempt says which it is: of the request whose id it brings (SPEC A8)."""
         arrival, left_ns = self.arrival, self.left_ns
         headers = {"Content-Type": "application/json", "X-Request-Id": self.outcome.id}
         headers |= {name: value for name, value in (("X-Tier", arrival.tier), ("X-Tenant", arrival.tenant)) if value}
+        if self.outcome.retries:
+            headers["X-Attempt"] = str(1 + self.outcome.retries)
         return headers if left_ns is None else headers | {"X-Deadline-Ms": f"{max(left_ns, 0) / 1e6:.3f}"}
 
 
@@ -186,7 +183,14 @@ async def _send(sending: _Sending, retry: Retrying, budget: RetryBudget) -> None
     budget.sent()
     while refusal := await _attempt(sending):
         again = decide(
-            refusal, outcome.retries, retry.limit, left_ns=sending.left_ns, budget=budget, draw=choose.random()
+            refusal,
+            retry,
+            outcome.retries,
+            left_ns=sending.left_ns,
+            budget=budget,
+            draw=choose.random(),
+            replicas=sending.replicas,
+            now=time.monotonic_ns(),
         )
         if again.wait_ns is None:
             outcome.error += f" ({again.reason})" if again.reason and retry.limit else ""
@@ -199,11 +203,11 @@ async def _send(sending: _Sending, retry: Retrying, budget: RetryBudget) -> None
 
 async def _attempt(sending: _Sending) -> Refusal | None:
     """One attempt; a refusal if it gave no token, so that sending it again repeats nothing."""
-    outcome = sending.outcome
-    told: Mapping[str, str] = {}
+    outcome, told = sending.outcome, _NOTHING
+    outcome.url = sending.urls[sending.replicas.at]
     try:
         async with sending.session.post(
-            f"{sending.url}/v1/completions", data=sending.body, headers=sending.headers(), trace_request_ctx=outcome
+            f"{outcome.url}/v1/completions", data=sending.body, headers=sending.headers(), trace_request_ctx=outcome
         ) as response:
             outcome.http_status, told = response.status, response.headers
             if response.status == 200:

@@ -12,6 +12,17 @@ _BASE_NS: Final = 100_000_000
 
 
 @dataclass(frozen=True)
+class Retrying:
+    """At most `limit` retries a request; all together a `budget_share` of the requests, and a few."""
+
+    limit: int = 0
+    budget_share: float = 0.1
+
+
+NEVER: Final = Retrying()
+
+
+@dataclass(frozen=True)
 class Refusal:
     """What came back in place of an answer: `http_status` None where the connection failed.
 
@@ -64,20 +75,46 @@ class Again:
     reason: str = ""
 
 
+class Replicas:
+    """Which of `count` equal servers one request goes to: `at`. First those that have not refused it, in turn, then the
+    one that may be asked again soonest. Times in ns of the client's clock."""
+
+    def __init__(self, count: int = 1, first: int = 0) -> None:
+        self.at = first % count
+        self._free_at = {(first + number) % count: 0 for number in range(count)}
+
+    def refused(self, until: int) -> int:
+        """The one asked last is not to be asked before `until`. Moves on; returns when the next one may be asked."""
+        self._free_at[self.at] = until
+        self.at = min(self._free_at, key=self._free_at.__getitem__)
+        return self._free_at[self.at]
+
+
 def decide(
-    refusal: Refusal, retries: int, limit: int, *, left_ns: int | None, budget: RetryBudget, draw: float
+    refusal: Refusal,
+    retrying: Retrying,
+    retries: int,
+    *,
+    left_ns: int | None,
+    budget: RetryBudget,
+    draw: float,
+    replicas: Replicas | None = None,
+    now: int = 0,
 ) -> Again:
-    """What to do about a refusal after `retries` of at most `limit` retries; the caller's deadline is in `left_ns`.
+    """What to do about a refusal that came at `now` after `retries` retries; the caller's deadline is in `left_ns`.
 
     The server's own instant counts where clocks agree, else `100 ms * 2^retries * (0.5 + draw)`, `draw` from [0, 1).
+    Where there are several `replicas`, the wait is that for the next of them, which may be none.
     """
     if not refusal.retriable:
         return Again(None)
-    if retries >= limit:
+    if retries >= retrying.limit:
         return Again(None, f"given up after {retries} retries")
     wait = refusal.trusted_wait_ns
     if wait is None:
         wait = round(_BASE_NS * 2**retries * (0.5 + draw))
+    if replicas:
+        wait = max(replicas.refused(now + wait) - now, 0)
     if left_ns is not None and wait >= left_ns:
         return Again(None, "given up: the deadline is before the next attempt")
     if not budget.take():

@@ -13,7 +13,7 @@ from engine.scheduling.forecast import Forecast
 from engine.scheduling.view import Sent, WorkerView
 
 Place = tuple[int, int]
-"""What has to pass before somebody can start: passes that give a token to each, and passes that compute prompts."""
+"""What has to pass before somebody can start: so many passes, and how many of them at least compute prompts."""
 
 
 class Foresight:
@@ -37,15 +37,26 @@ class Foresight:
     def finish(self, request: Request) -> int | None:
         """When it would have its last token here, behind all that are here."""
         waiting = list(self._view.waiting.values())
-        passes, prompts = self._place(len(waiting))
-        place = passes + request.max_tokens - 1, prompts + self._turns(request)
-        ends = self._after(place, self._tokens(waiting) + request.prompt_tokens, request.prompt_tokens)
-        return None if ends is None else ends + self._held(request, waiting) + 2 * self._view.way_ns
+        place, tokens = self._place(len(waiting)), self._tokens(waiting)
+        ends = self._after(self._served(place, request), tokens + request.prompt_tokens, request.prompt_tokens)
+        if ends is None:
+            return None
+        held = 0
+        if self._config.policy == "static":  # a dynamic batch leaves for the deadlines of those in it
+            starts = self._after(place, tokens, request.prompt_tokens)
+            held = self._held_until([*self._batch(len(waiting)), request]) - (ends if starts is None else starts)
+        return ends + max(held, 0) + 2 * self._view.way_ns
 
     def start(self, place: int) -> int | None:
-        """When the one that waits in that place, from 0, can start."""
+        """When the one that waits in that place, from 0, will have started if nobody else comes."""
         waiting = list(self._view.waiting.values())
-        return self._after(self._place(place), self._tokens(waiting[:place]), waiting[place].request.prompt_tokens)
+        starts = self._after(self._place(place), self._tokens(waiting[:place]), waiting[place].request.prompt_tokens)
+        return None if starts is None else max(starts, self._held_until(self._batch(place)))
+
+    def _batch(self, place: int) -> list[Request]:
+        """Those that wait and leave together with the one in that place."""
+        first = place // self._slots * self._slots
+        return [sent.request for sent in islice(self._view.waiting.values(), first, first + self._slots)]
 
     def computed(self, tokens: int) -> int | None:
         """When so many of the prompt tokens that wait, or belong to who has begun, will be computed."""
@@ -53,8 +64,8 @@ class Foresight:
         for sent, (passes, prompts) in zip(self._view.waiting.values(), self._places(), strict=False):
             if done >= tokens:
                 break
-            place, context = (passes, prompts + self._turns(sent.request)), sent.request.prompt_tokens
-            done += context
+            turns, context = self._turns(sent.request), sent.request.prompt_tokens
+            place, done = (passes + turns, prompts + turns), done + context
         return self._after(place, min(tokens, done), context)
 
     def _tokens(self, waiting: Sequence[Sent]) -> int:
@@ -76,42 +87,43 @@ class Foresight:
         left = sent.request.max_tokens - sent.given
         if sent.given:
             return left, 0
-        return left - 1, min(self._turns(sent.request), -(-self._view.begun_tokens // self._per_pass))
+        turns = min(self._turns(sent.request), -(-self._view.begun_tokens // self._per_pass))
+        return turns + left - 1, turns
+
+    def _served(self, place: Place, request: Request) -> Place:
+        """Once it has started there, and has its last token: its prompt gives the first."""
+        turns = self._turns(request)
+        return place[0] + turns + request.max_tokens - 1, place[1] + turns
 
     def _one_by_one(self, running: list[Place]) -> Iterator[Place]:
-        """Each starts where somebody ends first."""
-        slots = running + [(0, 0)] * (self._slots - len(running))
+        """Each starts where somebody ends first, and not before the pass that runs now has ended."""
+        in_flight = (1, int(self._view.begun_tokens > 0)) if running else (0, 0)
+        slots = running + [in_flight] * (self._slots - len(running))
         heapq.heapify(slots)
         for sent in self._view.waiting.values():
-            passes, prompts = slots[0]
-            yield passes, prompts
-            heapq.heapreplace(slots, (passes + sent.request.max_tokens - 1, prompts + self._turns(sent.request)))
+            yield slots[0]
+            heapq.heapreplace(slots, self._served(slots[0], sent.request))
         yield slots[0]
 
     def _by_batches(self, running: list[Place]) -> Iterator[Place]:
         """A batch frees all of its places together."""
-        passes = max((left for left, _ in running), default=0)
-        prompts = max((left for _, left in running), default=0)
+        place = _longest(running)
         waiting = iter(self._view.waiting.values())
         while batch := list(islice(waiting, self._slots)):
-            yield from [(passes, prompts)] * len(batch)
+            yield from [place] * len(batch)
             if len(batch) == self._slots:
-                passes += max(sent.request.max_tokens for sent in batch) - 1
-                prompts += max(self._turns(sent.request) for sent in batch)
-        yield passes, prompts
+                place = _longest([self._served(place, sent.request) for sent in batch])
+        yield place
 
     def _turns(self, request: Request) -> int:
         """Passes that its prompt takes at least."""
         return -(-request.prompt_tokens // self._per_pass)
 
-    def _held(self, request: Request, waiting: Sequence[Sent]) -> int:
-        """How long a static batch is held for more; a dynamic one leaves for the deadlines of those in it."""
-        beside = waiting[len(waiting) // self._slots * self._slots :]
-        if self._config.policy != "static" or len(beside) + 1 >= self._slots:
+    def _held_until(self, batch: Sequence[Request]) -> int:
+        """Until when a batch is held for more; one that is full, or of no batching policy, is not."""
+        if self._config.policy not in {"static", "dynamic"} or len(batch) >= self._slots:
             return 0
-        oldest = min(one.arrival for one in (request, *(sent.request for sent in beside)))
-        starts = self._after(self._place(len(waiting)), self._tokens(waiting), request.prompt_tokens)
-        return 0 if starts is None else max(oldest + self._config.max_queue_delay_ns - starts, 0)
+        return min(request.arrival for request in batch) + self._config.max_queue_delay_ns
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -119,14 +131,19 @@ class Foresight:
         """When a place has passed, if the passes that compute prompts have `tokens` of them to compute together."""
         if self._forecast is None:
             return None
-        passes, prompts = place
+        decodes, prompts = place[0] - place[1], place[1]
         beside = min(len(self._view.running) + len(self._view.waiting) + 1, self._slots)
         chunk = min(tokens, max(self._config.max_num_batched_tokens - beside + 1, 1))
         mixing = max(-(-tokens // chunk), prompts) if chunk else 0
         mixed = self._forecast.mixed_ns(beside, chunk, context) if mixing else 0
-        decoding = self._forecast.mixed_ns(beside, 0, context) if passes or not mixing else 0
+        decoding = self._forecast.mixed_ns(beside, 0, context) if decodes or not mixing else 0
         if mixed is None or decoding is None:
             return None
         in_flight = mixed if mixing else decoding
         begun = max(self._view.since, self._now - in_flight) if self._view.running else self._now
-        return begun + mixing * mixed + passes * decoding
+        return begun + mixing * mixed + decodes * decoding
+
+
+def _longest(places: Sequence[Place]) -> Place:
+    """What passes until the last of them has passed."""
+    return max((passes for passes, _ in places), default=0), max((prompts for _, prompts in places), default=0)

@@ -6,13 +6,15 @@ others leave `reserved_share` of it to those. What can't be foreseen does not re
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
-from engine.config import Config
+from engine.config import SchedulerConfig
 from engine.core import Admission, Request
 from engine.messages import Finished, Starting, StepOutput
+from engine.scheduling.admission import Room, refusal
 from engine.scheduling.forecast import Predictor
 from engine.scheduling.foresight import Foresight
 from engine.scheduling.order import level
@@ -41,22 +43,21 @@ class _Bound:
 class Gate:
     """One for a whole fleet. Times in ns of one clock; `told` and `judge` are called in the order of time."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config.scheduler
-        self._block_size = config.kv.block_size
-        self._rates = RateLimits(config.scheduler.tenant_burst_tokens)
+    def __init__(self, config: SchedulerConfig) -> None:
+        self._config = config
+        self._rates = RateLimits(config.tenant_burst_tokens)
         self._workers: dict[int, WorkerView] = {}
-        self.closed = config.scheduler.guards_queue
+        self.closed = config.guards_queue
         """Somebody may have to be refused; an open gate need not be told anything."""
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
-    def joins(self, worker: int, predictor: Predictor | None = None, token_bytes: int = 0) -> None:
-        """A worker is there; what it can do is told by `predictor`, else by itself, and `token_bytes` of a KV cache."""
-        self._workers[worker] = WorkerView(predictor, token_bytes)
+    def joins(self, worker: int, room: Room, predictor: Predictor | None = None) -> None:
+        """A worker is there, with nothing to do. What its steps take is told by `predictor`, else by itself."""
+        self._workers[worker] = WorkerView(room, predictor)
 
     def leaves(self, worker: int) -> None:
-        """A worker is gone, if it ever was there: what those in its hands did not use is given back to their tenants."""
+        """A worker is gone, if it ever was there: what those in its hands did not use is their tenants' again."""
         if (view := self._workers.pop(worker, None)) is None:
             return
         for sent in (*view.running.values(), *view.waiting.values()):
@@ -85,20 +86,32 @@ class Gate:
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def judge(self, request: Request, worker: int, now: int) -> Admission:
-        """Take the request in for that worker, or say why not and when to come again."""
+        """Take the request in for that worker, or say why not and when to come again.
+
+        Who can never be served there is none of the gate's: the worker will tell it so.
+        """
         if not self.closed:
             return _TAKEN
         view = self._workers[worker]
+        if refusal(request, self._config, view.room):
+            view.send(request, 0)
+            return _TAKEN
+        rate, tokens = self._tokens_per_ns(), request.prompt_tokens + request.max_tokens
+        objections = list(self._objections(request, view, rate, now))
+        if objections:
+            return _until_none_objects(objections)
+        if rate:
+            self._rates.charge(request.tenant, tokens, now, rate)
+        view.send(request, tokens if rate else 0)
+        return _TAKEN
+
+    def _objections(self, request: Request, view: WorkerView, rate: float, now: int) -> Iterator[Admission]:
         share = 1.0 if level(request, self._config) == 1 else 1.0 - self._config.reserved_share
         foresight = Foresight(self._config, view, now)
-        refusal = (
-            self._queue(request, view, share, foresight, now)
-            or self._wait(view, share, foresight, now)
-            or self._deadline(request, foresight, now)
-        )
-        if refusal:
-            return refusal
-        return self._charge(request, view, now)
+        yield from self._queue(request, view, share, foresight, now)
+        yield from self._wait(view, share, foresight, now)
+        yield from self._deadline(request, foresight, now)
+        yield from self._rate(request, rate, now)
 
     def hands_over(self, request: Request, worker: int) -> None:
         """A request that was taken in before goes to that worker, as its own is lost: at nobody's expense."""
@@ -107,7 +120,7 @@ class Gate:
 
     def _queue(
         self, request: Request, view: WorkerView, share: float, foresight: Foresight, now: int
-    ) -> Admission | None:
+    ) -> Iterator[Admission]:
         """The queue is bounded by count and by memory (SPEC A6)."""
         for bound in self._bounds(view):
             held = [bound.weigh(sent.request) for sent in view.waiting.values()]
@@ -115,62 +128,63 @@ class Gate:
             if excess <= 0 or not (held or bound.even_alone):
                 continue
             place = _first_to_cover(held, excess)
-            if place is None:
-                wait_ms = None
-            else:
-                tokens = sum(sent.request.prompt_tokens for sent in [*view.waiting.values()][: place + 1])
-                wait_ms = _wait_ms(foresight.start(place), now, tokens * view.token_ns)
             words = f"{bound.words(sum(held))}; try again later"
-            return Admission(False, words, _OVERLOADED, wait_ms, Reason.QUEUE_FULL)
-        return None
+            wait_ms = None if place is None else self._room_ms(place, view, foresight, now)
+            yield Admission(False, words, _OVERLOADED, wait_ms, Reason.QUEUE_FULL)
+
+    def _room_ms(self, place: int, view: WorkerView, foresight: Foresight, now: int) -> int:
+        """When the one that waits in that place will have started, and it is known here."""
+        starts = foresight.start(place)
+        if starts is not None:
+            return _ms(starts + view.way_ns + 1 - now)
+        tokens = sum(sent.request.prompt_tokens for sent in islice(view.waiting.values(), place + 1))
+        return _ms(tokens * view.token_ns or _UNKNOWN_NS)
 
     def _bounds(self, view: WorkerView) -> Iterator[_Bound]:
-        config, size = self._config, self._block_size
+        config = self._config
         if config.max_queue_size:
             yield _Bound(config.max_queue_size, lambda _: 1, "{} requests are waiting".format, even_alone=True)
         if config.max_queue_tokens:
             yield _Bound(config.max_queue_tokens, _prompt, "{} prompt tokens are waiting".format)
-        if config.max_queue_memory_mb and view.token_bytes:
+        if config.max_queue_memory_mb and view.room.token_bytes:
             yield _Bound(
                 config.max_queue_memory_mb * 2**20,
-                lambda request: -(-request.prompt_tokens // size) * size * view.token_bytes,
+                lambda request: view.room.bytes_for(request.prompt_tokens),
                 lambda held: f"those that wait need {held / 2**20:.1f} MiB of the KV cache",
             )
 
-    def _wait(self, view: WorkerView, share: float, foresight: Foresight, now: int) -> Admission | None:
+    def _wait(self, view: WorkerView, share: float, foresight: Foresight, now: int) -> Iterator[Admission]:
         """Queued tokens over recent throughput (SPEC C7)."""
         most_ns = self._config.max_estimated_wait_ms * 1e6 * share
         queued = view.begun_tokens + sum(sent.request.prompt_tokens for sent in view.waiting.values())
         estimate = queued * view.token_ns
         if not self._config.max_estimated_wait_ms or estimate <= most_ns:
-            return None
+            return
         excess = math.ceil(queued - most_ns / view.token_ns)
         words = f"requests that come now would wait about {estimate / 1e9:.1f} s"
-        wait_ms = _wait_ms(foresight.computed(excess), now, excess * view.token_ns)
-        return Admission(False, words, _OVERLOADED, wait_ms, Reason.OVERLOADED)
+        done = foresight.computed(excess)
+        wait_ns = excess * view.token_ns if done is None else done + view.way_ns - now
+        yield Admission(False, words, _OVERLOADED, _ms(wait_ns), Reason.OVERLOADED)
 
-    def _deadline(self, request: Request, foresight: Foresight, now: int) -> Admission | None:
+    def _deadline(self, request: Request, foresight: Foresight, now: int) -> Iterator[Admission]:
         """Only who can finish in time is let in; when the excess has been worked off, one like it could (SPEC B1)."""
         if not self._config.deadline_admission or request.deadline is None:
-            return None
+            return
         alone, finish = foresight.alone(request), foresight.finish(request)
         if alone is None or finish is None or finish <= request.deadline:
-            return None
-        late = finish - request.deadline
+            return
+        late, never = finish - request.deadline, alone > request.deadline
         words = f"it would be finished {late / 1e6:.1f} ms after its deadline"
-        if alone > request.deadline:
-            return Admission(False, f"{words}, even if nobody else were here", _TOO_MANY, None, Reason.DEADLINE)
-        return Admission(False, words, _TOO_MANY, _ms(late), Reason.DEADLINE)
+        words += ", even if nobody else were here" if never else ""
+        yield Admission(False, words, _TOO_MANY, None if never else _ms(late), Reason.DEADLINE)
 
-    def _charge(self, request: Request, view: WorkerView, now: int) -> Admission:
-        """The last word: who gets past it is charged for, and on its way (SPEC C8)."""
-        rate, tokens = self._tokens_per_ns(), request.prompt_tokens + request.max_tokens
-        wait = self._rates.charge(request.tenant, tokens, now, rate) if rate else 0
+    def _rate(self, request: Request, rate: float, now: int) -> Iterator[Admission]:
+        """What its tenant may use (SPEC C8)."""
+        tokens = request.prompt_tokens + request.max_tokens
+        wait = self._rates.wait(request.tenant, tokens, now, rate) if rate else 0
         if wait:
             words = f"the prompt and max_tokens ({tokens} tokens) are more than this tenant's rate allows now"
-            return Admission(False, words, _TOO_MANY, _ms(wait), Reason.RATE_LIMIT)
-        view.send(request, tokens if rate else 0)
-        return _TAKEN
+            yield Admission(False, words, _TOO_MANY, _ms(wait), Reason.RATE_LIMIT)
 
     def _tokens_per_ns(self) -> float:
         """What a tenant may use: set, or its share of what the fleet computes of late, once that is known; 0: no limit.
@@ -181,6 +195,13 @@ class Gate:
         if self._config.tenant_capacity_share and measured:
             return self._config.tenant_capacity_share * sum(measured) / len(measured) * len(self._workers)
         return self._config.tenant_tokens_per_s / 1e9
+
+
+def _until_none_objects(objections: Sequence[Admission]) -> Admission:
+    """The first of them, with the wait after which the last is gone; None where one of them never is."""
+    waits = [objection.retry_after_ms for objection in objections if objection.retry_after_ms is not None]
+    wait_ms = max(waits) if len(waits) == len(objections) else None
+    return replace(objections[0], retry_after_ms=wait_ms)
 
 
 def _prompt(request: Request) -> int:
@@ -200,11 +221,6 @@ def _first_to_cover(held: list[int], excess: float) -> int | None:
         if left >= excess:
             return place
     return None
-
-
-def _wait_ms(instant: int | None, now: int, by_rate_ns: float) -> int:
-    """The wait until an instant that is foreseen, else by what is computed of late, else a second."""
-    return _ms(instant - now if instant is not None else by_rate_ns or _UNKNOWN_NS)
 
 
 def _ms(ns: float) -> int:

@@ -20,17 +20,17 @@ class RateLimits:
         self._burst = burst
         self._accounts: dict[str, _Account] = {}
 
-    def charge(self, tenant: str, tokens: int, now: int, rate: float) -> int:
-        """Charge the tokens, and return 0; or charge nothing, and return the ns after which they would be there.
+    def wait(self, tenant: str, tokens: int, now: int, rate: float) -> int:
+        """The ns after which so many tokens will be there; 0: they are.
 
         More than `burst` can't gather: such a charge asks for a full account, and leaves it in debt.
         """
-        account = self._filled(tenant, now, rate)
-        missing = min(tokens, self._burst) - account.tokens
-        if missing > 0:
-            return int(missing / rate) + 1
-        account.tokens -= tokens
-        return 0
+        missing = min(tokens, self._burst) - self._filled(tenant, now, rate).tokens
+        return int(missing / rate) + 1 if missing > 0 else 0
+
+    def charge(self, tenant: str, tokens: int, now: int, rate: float) -> None:
+        """Charge the tokens, be they there or not."""
+        self._filled(tenant, now, rate).tokens -= tokens
 
     def refund(self, tenant: str, tokens: int) -> None:
         """Give back what was charged and not used."""

@@ -26,7 +26,7 @@ from engine.core import (
     StepResult,
 )
 from engine.messages import Outlook
-from engine.scheduling.admission import refusal
+from engine.scheduling.admission import Room, refusal
 from engine.scheduling.blocks import BlockPool
 from engine.scheduling.forecast import Forecast, Predictor
 from engine.scheduling.line import WaitingLine
@@ -82,7 +82,7 @@ class PagedScheduler:
         self._pool = pool
         self._forecast = forecast
         self._watermark = config.kv.watermark_blocks(pool.total)
-        self._max_model_len = max_model_len
+        self._room = Room(pool.total, pool.block_size, max_model_len)
         self._sequences: dict[int, Sequence] = {}
         self._line = line
         self._running: list[Sequence] = []
@@ -95,7 +95,7 @@ class PagedScheduler:
         """Take a request into the queue, or refuse one that could never finish. A known rid: ValueError."""
         if request.rid in self._sequences:
             raise ValueError(f"request {request.rid} is already here")
-        if reason := refusal(request, self._config, self._pool, self._max_model_len):
+        if reason := refusal(request, self._config, self._room):
             return Admission(False, reason)
         progress = Progress(request.rid, request.attempt, queued=now)
         sequence = Sequence(request, progress, self._pool.chain(request.prompt_ids))
@@ -137,8 +137,9 @@ class PagedScheduler:
         """What helps to tell when who will be done; None where nobody is refused for that."""
         if not self._guarded:
             return None
-        begun = [sequence.remaining for sequence in (*self._running, *self._line.preempted)]
-        return self._forecast.outlook(sum(tokens for tokens in begun if tokens > 1))
+        begun = (*self._running, *self._line.preempted)
+        left = sum(sequence.remaining for sequence in begun if sequence.role is not Role.DECODE)
+        return self._forecast.outlook(left)
 
     # -- a pass: plan ----------------------------------------------------------------------------------------------
 

@@ -52,7 +52,6 @@ class StepTimeModel:
         if not features[3]:
             self._decode.observe(features[:3], exec_ns)
 
-
     def told(self) -> StepTimes | None:
         """What it has learnt, for who predicts elsewhere; None while that is too little."""
         return self._whole.told()

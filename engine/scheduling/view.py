@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from engine.core import Request
 from engine.messages import Outlook, Starting, StepOutput
+from engine.scheduling.admission import Room
 from engine.scheduling.forecast import Predictor
 from engine.scheduling.step_time import ToldTimes
 
@@ -25,7 +26,7 @@ class Sent:
 class WorkerView:
     """What is known of a worker. `predictor` tells what its steps take; without one, what it tells of that itself."""
 
-    def __init__(self, predictor: Predictor | None = None, token_bytes: int = 0) -> None:
+    def __init__(self, room: Room, predictor: Predictor | None = None) -> None:
         self.waiting: dict[int, Sent] = {}
         """Who was sent and has not begun, in that order."""
         self.running: dict[int, Sent] = {}
@@ -35,8 +36,7 @@ class WorkerView:
         """When the pass began that it is in now, as far as known; ns."""
         self.way_ns = 0
         """What its messages take to come here, of late."""
-        self.token_bytes = token_bytes
-        """What the keys and values of a token take of its memory; 0: not known."""
+        self.room = room
         self._predictor = predictor
 
     @property

@@ -1,6 +1,7 @@
 """The folder of a simulated run: created, filled, closed in order, and taken away again where that fails."""
 
 import shutil
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -8,7 +9,7 @@ from typing import Any, Self
 
 from engine.config import to_dict
 from engine.ledger import WORKER_TABLES
-from engine.simulate.front import FRONT_TABLES
+from engine.simulate.front import FRONT_TABLES, SUMMARY_TABLES
 from engine.simulate.setup import Setup
 from recorder.producer import PartProducer
 from recorder.run import ClockAnchor, RunInfo, create_run, finish, load_info, save_info
@@ -33,22 +34,19 @@ class VirtualRun:
         self._folder = run.parent
         self._producers = ExitStack()
 
-    def front(self) -> PartProducer:
-        """The front end's producer."""
-        return self._open("frontend", FRONT_TABLES)
-
-    def requests(self) -> PartProducer:
-        """The front end's producer where nothing but requests is kept; the run says so, for its checks."""
-        info = load_info(self.path)
-        info.recorded_tables = ["requests"]
-        save_info(self.path, info)
-        return self._open("frontend", ("requests",))
+    def front(self, tables: Sequence[str] = FRONT_TABLES) -> PartProducer:
+        """The front end's producer. Where it keeps a summary alone, the run says so, for its checks."""
+        if tables == SUMMARY_TABLES:
+            info = load_info(self.path)
+            info.recorded_tables = list(tables)
+            save_info(self.path, info)
+        return self._open("frontend", tables)
 
     def worker(self, number: int) -> PartProducer:
         """The producer of one worker."""
         return self._open(f"worker{number}", WORKER_TABLES)
 
-    def _open(self, name: str, tables: tuple[str, ...]) -> PartProducer:
+    def _open(self, name: str, tables: Sequence[str]) -> PartProducer:
         producer = PartProducer(self.path, name, tables)
         self._producers.callback(producer.close)
         return producer

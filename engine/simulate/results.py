@@ -10,7 +10,6 @@ from engine.config import Config
 from engine.core import Request
 from engine.messages import Finished
 from engine.scheduling.admission import refusal
-from engine.scheduling.blocks import BlockPool
 from engine.simulate.front import Outcome
 from engine.simulate.setup import Setup
 from engine.simulate.workload import Ints, Workload
@@ -35,11 +34,10 @@ def _refusals(workload: Workload, setup: Setup) -> Iterable[tuple[int, str]]:
     """Asks the scheduler's own admission about those few for which the answer could be no."""
     config = setup.config
     doubtful = np.flatnonzero(_doubtful(workload, config, setup)).tolist()
-    pool = BlockPool(setup.num_blocks if doubtful else 0, config.kv.block_size)
     for index in doubtful:
         prompt, most = int(workload.prompt_tokens[index]), int(workload.max_tokens[index])
         request = Request(index + 1, prompt, most, 0)
-        if reason := refusal(request, config.scheduler, pool, setup.max_model_len):
+        if reason := refusal(request, config.scheduler, setup.room):
             yield index, reason
 
 

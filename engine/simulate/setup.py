@@ -4,10 +4,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.config import Config, ConfigError
+from engine.load.retry import NEVER, Retrying
 from engine.scheduling import PagedScheduler, make_scheduler
+from engine.scheduling.admission import Room
 from engine.scheduling.forecast import Predictor
 from engine.simulate.clock import Delays
-from engine.simulate.cost import Cost, LinearCost
+from engine.simulate.cost import Cost, KnownCost, KnownTime, LinearCost
+from engine.simulate.faults import Loss, planned_losses
 
 _MOST_BLOCKS: Final = 16_777_216
 
@@ -22,14 +25,18 @@ class Setup:
     max_model_len: int
     delays: Delays = field(default_factory=Delays)
     workers: int = 1
+    retrying: Retrying = NEVER
+    """What clients do that are turned away."""
 
     @classmethod
     def of(cls, config: Config, longest: int, workers: int = 1) -> "Setup":
         """As the configuration has it, for requests of at most `longest` tokens of prompt and output.
 
         Without `max_model_len` nothing that the workload holds is too long; without `num_blocks` or `memory_mb`, memory
-        never ends. Raises ConfigError for limits in MiB where `token_bytes` is not given.
+        never ends. Raises ConfigError for limits in MiB where `token_bytes` is not given, and for workers that are to
+        be lost and are not there.
         """
+        planned_losses(config, workers)
         max_model_len = config.engine.max_model_len or longest
         blocks_each = -(-max_model_len // config.kv.block_size)
         blocks = config.kv.num_blocks or _blocks_in_memory(config)
@@ -41,6 +48,20 @@ class Setup:
             delays=Delays.of(config.cost),
             workers=workers,
         )
+
+    @property
+    def losses(self) -> list[Loss]:
+        """The workers that are lost, in order of time. Raises ConfigError for such as there are not."""
+        return planned_losses(self.config, self.workers)
+
+    @property
+    def room(self) -> Room:
+        """What each worker has room for."""
+        return Room(self.num_blocks, self.config.kv.block_size, self.max_model_len, self.config.kv.token_bytes)
+
+    def known_cost(self) -> KnownCost | None:
+        """What predicts steps without having seen any; None where that has to be learnt."""
+        return KnownCost(self.cost) if isinstance(self.cost, KnownTime) else None
 
     def scheduler(self, predictor: Predictor) -> PagedScheduler:
         """A fresh scheduler for one worker."""
@@ -57,9 +78,15 @@ def _blocks_in_memory(config: Config) -> int:
                 f"[{section}] {names[section]} = {limit} says nothing without a model: give [kv] token_bytes, which"
                 " tailtrace capacity tells of a model"
             )
-    if kv.memory_mb and (blocks := kv.memory_mb * 2**20 // (kv.block_size * kv.token_bytes)) < 1:
-        raise ConfigError(f"[kv] memory_mb = {kv.memory_mb} holds no block of {kv.block_size} tokens of {kv.token_bytes} bytes; raise it")
-    return blocks if kv.memory_mb else 0
+    if not kv.memory_mb:
+        return 0
+    blocks = kv.memory_mb * 2**20 // (kv.block_size * kv.token_bytes)
+    if not blocks:
+        raise ConfigError(
+            f"[kv] memory_mb = {kv.memory_mb} holds no block of block_size = {kv.block_size} tokens of token_bytes ="
+            f" {kv.token_bytes}; raise it"
+        )
+    return blocks
 
 
 def _roomy(blocks_each: int, sequences: int, config: Config) -> int:

@@ -6,19 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.config import Config
-from engine.core import Sampled, StepPlan, StepResult
+from engine.core import Occupancy, Sampled, StepPlan, StepResult
 from engine.ledger import Ledger, NoLedger, RunLedger
-from engine.loop import Loop, Outbox
-from engine.messages import Cancel, Drain, Sampling, Submit, ToWorker
+from engine.load.retry import NEVER, Retrying
+from engine.loop import Loop
+from engine.messages import Cancel, Drain, Outlook, Sampling, Starting, Submit, ToWorker
 from engine.scheduling.deadlines import deadline_of
 from engine.scheduling.step_time import StepTimeModel
 from engine.simulate.clock import Delays, HostTime, VirtualClock
-from engine.simulate.cost import Cost, KnownCost, LinearCost
+from engine.simulate.contents import Contents
+from engine.simulate.cost import Cost, KnownTime
 from engine.simulate.drive import FOREVER, Source, drive
 from engine.simulate.files import VirtualRun
-from engine.simulate.front import PREFIX_TOKENS, Arrival, Outcome, VirtualFrontEnd
+from engine.simulate.front import FRONT_TABLES, SUMMARY_TABLES, Arrival, Outcome, VirtualFrontEnd
 from engine.simulate.router import least_queued
 from engine.simulate.setup import Setup
+from engine.simulate.sources import Clients
+from recorder.words import Status
 
 
 class VirtualExecutor:
@@ -29,9 +33,7 @@ class VirtualExecutor:
 
     def __init__(self, clock: VirtualClock, cost: Cost, lengths: MutableMapping[int, int]) -> None:
         self._clock = clock
-        self._ps: Callable[[StepPlan], int] = (
-            cost.ps if isinstance(cost, LinearCost) else lambda plan: cost(plan) * 1000
-        )
+        self._ps: Callable[[StepPlan], int] = cost.ps if isinstance(cost, KnownTime) else lambda plan: cost(plan) * 1000
         self._lengths = lengths
         self._given: dict[int, int] = {}
 
@@ -40,7 +42,7 @@ class VirtualExecutor:
         self._given[rid] = 0
 
     def execute(self, plan: StepPlan) -> StepResult:
-        """Let the step's cost pass; the token of each sampling slice is its place in the output, from 1."""
+        """Let the step's cost pass; the token of each sampling slice is the request's own, as `Contents` has them."""
         begun = self._clock.now()
         self._clock.charge_ps(self._ps(plan))
         device_ns = self._clock.now() - begun
@@ -53,7 +55,7 @@ class VirtualExecutor:
 
     def _sample(self, rid: int) -> Sampled:
         self._given[rid] += 1
-        return Sampled(rid, self._given[rid], stop=self._given[rid] == self._lengths.get(rid))
+        return Sampled(rid, -rid, stop=self._given[rid] == self._lengths.get(rid))
 
 
 class VirtualInbox:
@@ -98,12 +100,30 @@ class VirtualInbox:
         self._clock.wait_until(instant)
 
 
+class Beacon:
+    """Tells the front end whom its worker begins. Implements `engine.loop.Watcher`."""
+
+    heartbeat_ns = 0
+
+    def __init__(self, number: int, clock: VirtualClock, front: VirtualFrontEnd) -> None:
+        self._number = number
+        self._clock = clock
+        self._front = front
+
+    def starting(self, rids: Sequence[int], outlook: Outlook | None) -> None:
+        """These run from the next step on."""
+        self._front.starting(Starting(self._number, self._clock.now(), list(rids), outlook))
+
+    def alive(self, occupancy: Occupancy) -> None:
+        """Nobody waits to hear that."""
+
+
 class SteppedWorker:
     """One worker in virtual time, driven from outside. Implements `engine.simulate.drive.Worker`."""
 
-    def __init__(self, number: int, setup: Setup, outbox: Outbox, ledger: Ledger) -> None:
+    def __init__(self, number: int, setup: Setup, front: VirtualFrontEnd, ledger: Ledger) -> None:
         cost, delays = setup.cost, setup.delays
-        step_time = KnownCost(cost) if isinstance(cost, LinearCost) else StepTimeModel()
+        step_time = setup.known_cost() or StepTimeModel()
         self._clock = VirtualClock()
         self._inbox = VirtualInbox(self._clock)
         self._lengths: dict[int, int] = {}
@@ -114,9 +134,10 @@ class SteppedWorker:
             executor=VirtualExecutor(self._clock, cost, self._lengths),
             clock=self._clock,
             inbox=self._inbox,
-            outbox=outbox,
+            outbox=front,
             ledger=ledger,
             step_time=step_time,
+            watcher=Beacon(number, self._clock, front) if setup.config.scheduler.guards_queue else None,
         )
 
     @property
@@ -180,8 +201,9 @@ def simulate(
     delays: Delays | None = None,
     run: Path | None = None,
     workers: int = 1,
+    retrying: Retrying = NEVER,
 ) -> list[Outcome]:
-    """Serve `arrivals` (sorted by arrival; the n-th gets rid n, from 1) in virtual time; the outcomes in their order.
+    """Serve `arrivals` (sorted by arrival; the n-th to come gets rid n, from 1) in virtual time; the outcomes by rid.
 
     With `run`, an ordinary run is written into that new folder (RunError where it can't be).
     """
@@ -192,6 +214,7 @@ def simulate(
         max_model_len=max_model_len,
         delays=delays or Delays(),
         workers=workers,
+        retrying=retrying,
     )
     if run is None:
         return step_through(setup, _Listed(arrivals))
@@ -199,15 +222,19 @@ def simulate(
         return step_through(setup, _Listed(arrivals), files)
 
 
-def step_through(setup: Setup, source: Source[Arrival], files: VirtualRun | None = None) -> list[Outcome]:
-    """Serve what the source brings, pass by pass; rows go to `files` if there are any."""
-    ingress_ns = setup.delays.ingress_ns
-    front = VirtualFrontEnd(setup.delays, files.front() if files else None, setup.workers, source.ended)
+def step_through(
+    setup: Setup, source: Source[Arrival], files: VirtualRun | None = None, *, summary: bool = False
+) -> list[Outcome]:
+    """Serve what the source brings, pass by pass. Rows go to `files` if there are any: all, or a `summary`."""
+    ingress_ns, clients = setup.delays.ingress_ns, Clients(source, setup.retrying)
+    tables = SUMMARY_TABLES if summary else FRONT_TABLES
+    front = VirtualFrontEnd(setup, files.front(tables) if files else None, clients.ended, tables)
+    told = files if not summary else None
     fleet = [
-        SteppedWorker(number, setup, front, RunLedger(number, files.worker(number)) if files else NoLedger())
+        SteppedWorker(number, setup, front, RunLedger(number, told.worker(number)) if told else NoLedger())
         for number in range(setup.workers)
     ]
-    backlogs = front.backlogs
+    backlogs, contents = front.backlogs, Contents()
     last = 0
 
     def submit(asked: Arrival) -> None:
@@ -215,26 +242,31 @@ def step_through(setup: Setup, source: Source[Arrival], files: VirtualRun | None
         t = asked.arrival
         asked = replace(asked, deadline=deadline_of(asked.deadline, t, setup.config.scheduler))
         chosen = least_queued([backlog.at(t) for backlog in backlogs]) if len(fleet) > 1 else 0
-        rid = front.arrive(asked, chosen).rid
-        fleet[chosen].push(t + ingress_ns, _submission(rid, asked), asked.output_tokens)
+        outcome = front.arrive(asked, chosen)
+        if outcome.status is Status.REJECTED:
+            clients.turned_away(outcome)
+            return
+        rid = outcome.rid
+        fleet[chosen].push(t + ingress_ns, submission(rid, asked, contents), asked.output_tokens)
         last = max(last, t + ingress_ns)
         if asked.cancel_at is not None:
             gone = max(asked.cancel_at, t) + ingress_ns
             fleet[chosen].push(gone, Cancel(rid))
             last = max(last, gone)
 
-    drive(source, fleet, submit, ingress_ns)
+    drive(clients, fleet, submit, ingress_ns)
     for worker in fleet:
         worker.drain(last)
         worker.advance(FOREVER)
     return front.outcomes
 
 
-def _submission(rid: int, asked: Arrival) -> Submit:
+def submission(rid: int, asked: Arrival, contents: Contents) -> Submit:
+    """A request as it goes to a worker."""
     return Submit(
         rid,
-        1,
-        _prompt(rid, asked),
+        asked.attempt,
+        contents.prompt(rid, asked.prompt_tokens, asked.prefix_of, asked.prefix_tokens),
         asked.max_tokens,
         Sampling(),
         asked.arrival,
@@ -243,9 +275,3 @@ def _submission(rid: int, asked: Arrival) -> Submit:
         asked.priority,
         asked.deadline,
     )
-
-
-def _prompt(rid: int, asked: Arrival) -> list[int]:
-    """Tokens made of what is known to be equal in other prompts; after that, of the request's own number."""
-    shared = [token for token in asked.prefix for _ in range(PREFIX_TOKENS)][: asked.prompt_tokens]
-    return shared + [-rid] * (asked.prompt_tokens - len(shared))

@@ -35,7 +35,7 @@ def test_a_file_changes_only_what_it_names(tmp_path: Path) -> None:
         ("[schduler]\n", ["[schduler]", "did you mean scheduler?"]),
         ("[nonsense]\n", ["[nonsense]", "known sections: scheduler, kv, record, server, engine, router, cost, faults"]),
         ("[scheduler]\nmax_num_seq = 4\n", ["[scheduler]", "max_num_seq", "did you mean max_num_seqs?"]),
-        ("[kv]\nzzz = 4\n", ["[kv]", "zzz", "known keys: block_size, num_blocks, memory_mb, watermark"]),
+        ("[kv]\nzzz = 4\n", ["[kv]", "zzz", "known keys: block_size, num_blocks, memory_mb, token_bytes"]),
         ('[scheduler]\npolicy = "orca"\n', ['policy = "orca"', '"immediate" or "static" or "continuous"']),
         ("[scheduler]\nmax_num_seqs = true\n", ["max_num_seqs = true", "a whole number from 1 to 4096 (requests)"]),
         ("[scheduler]\nmax_num_seqs = 4.5\n", ["max_num_seqs = 4.5", "a whole number"]),

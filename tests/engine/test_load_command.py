@@ -43,7 +43,7 @@ async def drive_against(handler: Handler, arrivals: list[Arrival]) -> list[Outco
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     try:
-        return await drive(site.name, "m", arrivals, None, lambda outcomes: None)
+        return await drive([site.name], "m", arrivals, None, lambda outcomes: None)
     finally:
         await runner.cleanup()
 

@@ -8,8 +8,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.load.client import Outcome, Retrying, drive
-from engine.load.retry import Again, Refusal, RetryBudget, decide
+from engine.load.client import Outcome, drive
+from engine.load.retry import Again, Refusal, RetryBudget, Retrying, decide
 from engine.load.workload import Arrival
 from tests.engine.served import DEADLINE_S
 
@@ -20,7 +20,8 @@ def ask(
     refusal: Refusal, retries: int = 0, limit: int = 9, left_ms: int | None = None, draw: float = 0.5, reserve: int = 1
 ) -> Again:
     left_ns = None if left_ms is None else left_ms * MS
-    return decide(refusal, retries, limit, left_ns=left_ns, budget=RetryBudget(0.0, reserve), draw=draw)
+    budget = RetryBudget(0.0, reserve)
+    return decide(refusal, Retrying(limit), retries, left_ns=left_ns, budget=budget, draw=draw)
 
 
 def test_the_instant_given_is_honoured_where_clocks_agree() -> None:
@@ -86,7 +87,7 @@ async def against(failures: int, retry: Retrying, arrivals: list[Arrival], told:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     try:
-        sending = drive(site.name, "m", arrivals, None, lambda outcomes: None, retry=retry)
+        sending = drive([site.name], "m", arrivals, None, lambda outcomes: None, retry=retry)
         return await asyncio.wait_for(sending, DEADLINE_S)
     finally:
         await runner.cleanup()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from engine.config import Config, ConfigError, Key, KvConfig, SchedulerConfig, from_dict, keys
 from engine.simulate.clock import Delays
 from engine.simulate.cost import LinearCost, TwoRegimes
+from engine.simulate.covered import covers
 from engine.simulate.files import VirtualRun
 from engine.simulate.front import Outcome
-from engine.simulate.jump import covers
 from engine.simulate.jumped import jump_through
 from engine.simulate.results import Results
 from engine.simulate.running import Decodes, Running
@@ -166,8 +166,8 @@ def other_values(key: Key) -> list[object]:
 @pytest.mark.parametrize("section", ["scheduler", "kv"])
 def test_every_key_that_jumps_do_not_know_is_lived_through(section: str) -> None:
     assert covers(plain())
-    heeded = {"block_size", "num_blocks", "memory_mb", "watermark", "max_num_seqs", "max_num_batched_tokens"}
-    heeded |= {"enable_chunked_prefill", "long_prefill_token_threshold"}
+    heeded = {"block_size", "num_blocks", "memory_mb", "token_bytes", "watermark"}
+    heeded |= {"max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold"}
     heeded |= {"max_batch_size", "max_queue_delay_ms", "max_queue_delay_microseconds"}
     tried = 0
     for name, key in keys(section).items():
@@ -184,9 +184,10 @@ def test_a_cost_that_is_not_linear_is_lived_through() -> None:
         jump_through(replace(plain(), cost=lambda plan: 5), make_workload({"kind": "steady", "rate": 1}, 0))
 
 
-def test_memory_in_mb_is_refused_as_there_is_no_model() -> None:
-    with pytest.raises(ConfigError, match="num_blocks"):
+def test_memory_in_mb_needs_what_a_token_takes_as_there_is_no_model() -> None:
+    with pytest.raises(ConfigError, match="token_bytes"):
         plain(kv={"memory_mb": 5})
+    assert covers(plain(kv={"memory_mb": 5, "token_bytes": 5}))
 
 
 # -- the arithmetic ----------------------------------------------------------------------------------------------------
