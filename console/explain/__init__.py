@@ -2,7 +2,7 @@
 
 arrivals.py, prefixes.py -> two questions that need more than SQL: pinned arrivals, and a cache that stops to hit
 cells.py -> the excess of the slow cohort in pieces: by cause, root and culprit
-evidence.py -> everything that is known of a run, as plain data
+evidence.py, gathering.py -> everything that is known of a run, as plain data, and the questions behind it
 finding.py -> what a suspect says
 suspects/ -> the rules, a file a family: each claims pieces of the excess and tells what they come of
 ranking.py -> pieces to suspects, each to one only; the order; what stands out

@@ -4,8 +4,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from console.blame.cohorts import Slow
-from console.explain.evidence import gather
 from console.explain.finding import Finding, Kind
+from console.explain.gathering import gather
 from console.explain.ranking import Account, account
 from console.filter import EVERYTHING, Filter
 from console.session import Session

@@ -222,7 +222,7 @@ def test_where_all_were_refused_the_account_is_about_refusals(tmp_path: Path) ->
     assert "9 rejected with 529" in said
     assert "OVERLOADED: the queue is full (9)" in said
     assert "9 of 9 were told when to come again (Retry-After): 100 to 900 ms, 500 in the middle" in said
-    assert (found.only, found.at) == ("status:rejected", "req:1")
+    assert (found.only, found.at) == ("status:rejected", "req:req-1")
 
 
 def test_refusals_without_a_time_say_so(tmp_path: Path) -> None:
