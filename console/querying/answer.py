@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from console.filter import Filter
-from console.session import QueryError, Session
+from console.session import QueryError, Session, check_reads_only
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,12 +47,20 @@ def ask(
     """The answer to SQL that somebody typed. The fresh `cursor` is put under the filter, and can be interrupted."""
     begun = time.monotonic_ns()
     try:
-        session.narrow(cursor, only)
-        found = session.user_query(sql, cursor=cursor, up_to=most + 1)
+        found = rows_of(session, only, sql, cursor, most + 1)
     except QueryError as error:
         return Refusal(sql, str(error), place_of(str(error), sql))
     rows = found.slice(0, most).combine_chunks()
     return Answer(sql, only, rows, found.num_rows > most, time.monotonic_ns() - begun)
+
+
+def rows_of(
+    session: Session, only: Filter, sql: str, cursor: "duckdb.DuckDBPyConnection", up_to: int | None
+) -> pa.Table:
+    """The rows, `up_to` so many, of what the filter lets through, causes included. Raises QueryError."""
+    check_reads_only(sql)
+    session.narrow(cursor, only, causes="causes" in sql.lower())
+    return session.user_query(sql, cursor=cursor, up_to=up_to)
 
 
 def place_of(said: str, sql: str) -> tuple[int, int] | None:

@@ -93,7 +93,7 @@ def token_ranges(sql: str) -> list[tuple[int, int, int, str]]:
     """Line, first and last byte in it, and kind, of every stretch of `sql` that has a colour."""
     text = sql.encode()
     tokens = [(place, kind.name) for place, kind in duckdb.tokenize(sql)]
-    ends = [*(place for place, _ in tokens[1:]), len(text)]
+    ends = [place for place, _ in tokens[1:]] + [len(text)] * bool(tokens)
     ranges = []
     for (place, kind), end in zip(tokens, ends, strict=True):
         if kind in _STYLES:
