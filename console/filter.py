@@ -34,7 +34,7 @@ WORDS: Final = {
 }
 """Fields that are matched by words; a word may hold `*` (anything) and `?` (one character)."""
 
-_BEGIN: Final = "(SELECT min(arrival) FROM requests)"
+_BEGIN: Final = "(SELECT min(arrival) FROM memory.main.requests)"
 TIMES: Final = {
     **{measure.name: measure.column for measure in (E2E, TTFT, TPOT, QUEUE)},
     **{
@@ -220,6 +220,12 @@ class Filter:
     def without(self, place: int) -> "Filter":
         """Without one of its terms."""
         return Filter(tuple(term for i, term in enumerate(self.terms) if i != place))
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether the row of an attempt tells by itself if it is let through; for other terms its parts are asked."""
+        terms = (term.term if isinstance(term, Not) else term for term in self.terms)
+        return all(isinstance(term, Words | Bound | Alive) for term in terms)
 
     def predicate(self) -> str:
         """SQL over one row `lived` of `requests` with the measures of `latency`."""

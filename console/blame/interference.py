@@ -80,6 +80,13 @@ def read_pairs(session: Session, cursor: "duckdb.DuckDBPyConnection", top: int =
     return rows(session.ask("interference_pairs", cursor=cursor, top=top))
 
 
+def read_victims(
+    session: Session, cursor: "duckdb.DuckDBPyConnection", kind: str, name: str, top: int = TOP
+) -> Sequence[dict[str, Any]]:
+    """Who lost most to one of the `phases` or `causes`: `rid`, `attempt`, `request_id`, `ns`, `e2e_ns`, `share`."""
+    return rows(session.ask("victims", cursor=cursor, kind=kind, name=name, top=top))
+
+
 def read_culprits(
     session: Session, cursor: "duckdb.DuckDBPyConnection", top: int = TOP, cause: str | None = None
 ) -> Sequence[dict[str, Any]]:

@@ -1,11 +1,11 @@
 """Some requests against the rest: which they are, and what sets them apart, as plain data (SPEC F3)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from console.blame.cohorts import Slow, read_cohorts
-from console.contrast.attributes import KINDS, names_in, term
+from console.contrast.attributes import KINDS, Attribute, is_told, term
 from console.contrast.findings import BELIEVED, LEAST, Finding, Findings, judge
 from console.contrast.samples import QUICK, SLOW, Sample, choose, read_samples
 from console.filter import EVERYTHING, Filter, Words
@@ -22,7 +22,7 @@ FORMULAS: Final = {
     "q": f"Benjamini-Hochberg over all attributes; believed where q <= {BELIEVED:g}",
     "size": "Cliff's delta: large from 0.474, medium from 0.33, small from 0.147 (Romano et al. 2006)",
     "v": "Cramér's V of all words of the attribute",
-    "values": "values from 512 on that differ by less than 1 % are counted together; shares of E2E to a thousandth",
+    "values": "values from 512 on that differ by less than 1 % are counted together",
 }
 
 
@@ -86,11 +86,16 @@ def read_sides(
         cohorts = read_cohorts(session, slow, cursor)
         selection, against = cohorts.slow_filter if cohorts.n else ANSWERED, against & ANSWERED
         words = cohorts.words.partition(";")[0]
-    chosen, others = (session.picked(only, cursor=cursor) for only in (selection, against))
-    choose(cursor, chosen, others)
+    sides = Sides(selection, against, 0, 0, words)
+    choose_again(session, sides, cursor)
     found = session.query("SELECT inside, count(*) AS n FROM chosen GROUP BY inside", cursor=cursor).to_pylist()
     counts = {row["inside"]: row["n"] for row in found}
-    return Sides(selection, against, counts.get(True, 0), counts.get(False, 0), words)
+    return replace(sides, inside=counts.get(True, 0), outside=counts.get(False, 0))
+
+
+def choose_again(session: Session, sides: Sides, cursor: "duckdb.DuckDBPyConnection") -> None:
+    """Choose the same attempts on another cursor."""
+    choose(cursor, *(session.picked(only, cursor=cursor) for only in (sides.selection, sides.against)))
 
 
 def read_all(
@@ -104,14 +109,13 @@ def concluded(run: str, sides: Sides, samples: Sequence[Sample]) -> Contrast:
     """What follows from the samples."""
     if sides.refusal:
         return Contrast(run, sides, None)
-    made_by = names_in(sides.selection)
-    kept: list[Sample] = []
-    left: list[Sample] = []
-    for sample in samples:
-        name = sample.attribute.name
-        is_told = name in made_by or any(name.startswith(f"{family}/") for family in made_by)
-        (left if is_told else kept).append(sample)
-    return Contrast(run, sides, judge(kept), sorted(sample.attribute.title for sample in left))
+    kept = [sample for sample in samples if not is_told(sample.attribute, sides.selection)]
+    left = {_group(sample.attribute) for sample in samples if is_told(sample.attribute, sides.selection)}
+    return Contrast(run, sides, judge(kept), sorted(left))
+
+
+def _group(attribute: Attribute) -> str:
+    return "shares of E2E" if attribute.unit == "permille" else attribute.title
 
 
 def document(found: Contrast) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal, cast
 
-from console.filter import COUNTS, TIMES, WORDS, Alive, Blamed, Bound, Filter, Not, Part, Term, Words
+from console.filter import COUNTS, TIMES, WORDS, Alive, Blamed, Bound, Filter, Not, Op, Part, Term, Words
 from console.measures import MEASURES, QUEUE
 from recorder.schema import REQUESTS
 
@@ -50,6 +50,7 @@ ATTRIBUTES: Final[dict[str, Attribute]] = {
         prompt_tokens="prompt tokens",
         max_tokens="most tokens asked for",
         attempt="attempt",
+        prefix_tokens="tokens of a known prefix",
     ),
     "retry_of": Attribute("retry_of", "is a retry", "given"),
     "arrival": Attribute("arrival", "arrival in the run", "given", "run", "arrival"),
@@ -76,13 +77,13 @@ ATTRIBUTES: Final[dict[str, Attribute]] = {
     ),
     "device_ns": Attribute("device_ns", "device time", "lived", "us", "device_ns"),
     **{one.name: Attribute(one.name, _TITLES.get(one.name, one.title), "lived", "us", one.name) for one in MEASURES},
-    "main_cause": Attribute("main_cause", "cause of most of its time", "lived"),
-    "culprit": Attribute("culprit", "request that took most of it", "lived", "", "culprit"),
-    "culprit_tier": Attribute("culprit_tier", "tier of that request", "lived"),
-    "culprit_prompt": Attribute("culprit_prompt", "prompt tokens of that request", "lived"),
-    "met_prefill_tokens": Attribute("met_prefill_tokens", "others' prefill tokens a pass", "lived"),
-    "met_most_prefill_tokens": Attribute("met_most_prefill_tokens", "most of them in one pass", "lived"),
-    "met_decodes": Attribute("met_decodes", "other decodes a pass", "lived"),
+    "main_cause": Attribute("main_cause", "main cause", "lived"),
+    "culprit": Attribute("culprit", "main culprit", "lived", "", "culprit"),
+    "culprit_tier": Attribute("culprit_tier", "its culprit's tier", "lived"),
+    "culprit_prompt": Attribute("culprit_prompt", "its culprit's prompt", "lived"),
+    "met_prefill_tokens": Attribute("met_prefill_tokens", "others' prefill a pass", "lived"),
+    "met_most_prefill_tokens": Attribute("met_most_prefill_tokens", "most prefill in a pass", "lived"),
+    "met_decodes": Attribute("met_decodes", "others' decodes a pass", "lived"),
 }  # fmt: skip
 """By the names that the questions use."""
 
@@ -104,9 +105,12 @@ LEFT_OUT: Final = {
 COMPARED: Final = tuple(column.name for column in REQUESTS.columns if column.name not in LEFT_OUT)
 
 
-def part(kind: str, name: str) -> Attribute:
-    """The share of E2E in a phase or a cause."""
-    return Attribute(f"{kind}:{name}", f"share of {name}", "lived", "permille", f"{kind}:{name}")
+def part(kind: str, name: str, unit: str) -> Attribute:
+    """The time in a phase or a cause, in `us`, or its share of E2E, in `permille`."""
+    field = f"{kind}:{name}"
+    if unit == "us":
+        return Attribute(field, f"time in {name}", "lived", unit, field)
+    return Attribute(f"{field}:share", f"share of {name}", "lived", unit, field)
 
 
 def term(attribute: Attribute, value: int | str, *, below: bool = False) -> Term | None:
@@ -116,9 +120,12 @@ def term(attribute: Attribute, value: int | str, *, below: bool = False) -> Term
         return None
     if isinstance(value, str):
         return _word(attribute.field, value)
-    if colon:
-        return Part(cast("Literal['cause', 'phase']", kind), name, "<" if below else ">=", Decimal(value) / 10)
-    return Bound(attribute.field, "<" if below else ">=", value * 1000 if attribute.unit == "us" else value)
+    amount = value * 1000 if attribute.unit == "us" else value
+    if not colon:
+        return Bound(attribute.field, "<" if below else ">=", amount)
+    op: Op = "<" if below else ">="
+    share_or_ns = Decimal(value) / 10 if attribute.unit == "permille" else amount
+    return Part(cast("Literal['cause', 'phase']", kind), name, op, share_or_ns)
 
 
 def _word(field: str, value: str) -> Term | None:
@@ -127,15 +134,20 @@ def _word(field: str, value: str) -> Term | None:
     return Words(field, (value,))
 
 
-def names_in(only: Filter) -> set[str]:
-    """What a selection is made by, as attributes: to find those different proves nothing.
+def is_told(attribute: Attribute, selection: Filter) -> bool:
+    """Whether the selection is made by this: then to find it different proves nothing.
 
-    Whoever selects by a latency selects by all of them, since one is a part of the other.
+    Whoever selects by a latency selects by all of them, since one is a part of the other, and by every share of them:
+    a cost that is the same for all has a small share of a long time.
     """
-    fields = {_field(one.term if isinstance(one, Not) else one) for one in only.terms}
-    names = {name for name, attribute in ATTRIBUTES.items() if attribute.field in fields or name in fields}
+    fields = {_field(one.term if isinstance(one, Not) else one) for one in selection.terms} - {""}
     measures = {measure.name for measure in MEASURES}
-    return names | fields | (measures if names & measures else set())
+    if fields & measures and (attribute.name in measures or attribute.unit == "permille"):
+        return True
+    return any(
+        field in {attribute.field, attribute.name} or attribute.name.startswith((f"{field}/", f"{field}:"))
+        for field in fields
+    )
 
 
 def _field(one: Term) -> str:
@@ -143,4 +155,6 @@ def _field(one: Term) -> str:
         return one.field
     if isinstance(one, Part):
         return f"{one.kind}:{one.name}"
-    return "arrival" if isinstance(one, Alive) else "culprit"
+    if isinstance(one, Blamed):
+        return "culprit"
+    return "arrival" if isinstance(one, Alive) else ""

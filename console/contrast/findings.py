@@ -23,7 +23,7 @@ LEAST: Final = 8
 BELIEVED: Final = 0.05
 """False discoveries among those that are shown, at most, as an expectation."""
 _WIDE: Final = 20
-"""A range so many times its beginning is drawn by its logarithm."""
+"""A range that ends so many times beyond its median is drawn by its logarithm."""
 SIZES: Final = ((0.474, "large"), (0.33, "medium"), (0.147, "small"), (0.0, "negligible"))
 """Sizes of Cliff's delta in words (Romano et al. 2006)."""
 
@@ -123,8 +123,8 @@ class _Scale:
     @staticmethod
     def of(finding: Finding, cells: int) -> "_Scale":
         together = finding.sample.inside + finding.sample.outside
-        low, high = (float(str(finding.sample.values[_at(together, share)])) for share in (0.01, 0.99))
-        wide = high > _WIDE * max(abs(low), 1.0)
+        low, middle, high = (float(str(finding.sample.values[_at(together, share)])) for share in (0.01, 0.5, 0.99))
+        wide = high > _WIDE * max(abs(middle), 1.0)
         axis = _Scale(0.0, 1.0, wide)
         ends = axis.at(np.array([low, high]))
         return _Scale(float(ends[0]), float(ends[1] - ends[0]) / cells or 1.0, wide)

@@ -66,17 +66,18 @@ def _named(found: pa.Table) -> Iterator[Sample]:
 
 
 def _parts(found: pa.Table) -> Iterator[Sample]:
-    """From rows `kind, name, value, inside, outside`: whoever is in no row of a part has none of it."""
-    groups = {key: list(group) for key, group in groupby(found.to_pylist(), key=lambda row: (row["kind"], row["name"]))}
-    everybody = groups.pop(("compared", ""), [])
+    """From rows `kind, name, unit, value, inside, outside`: whoever is in no row of a part has none of it."""
+    by_part = groupby(found.to_pylist(), key=lambda row: (row["kind"], row["name"], row["unit"]))
+    groups = {key: list(group) for key, group in by_part}
+    everybody = groups.pop(("compared", "", ""), [])
     if not everybody:
         return
     all_inside, all_outside = (int(counts.sum()) for counts in _counts(everybody))
-    for (kind, name), rows in groups.items():
+    for (kind, name, unit), rows in groups.items():
         inside, outside = _counts(rows)
         without = {"value": 0, "inside": all_inside - inside.sum(), "outside": all_outside - outside.sum()}
         merged = _with(rows, without)
-        yield Sample(part(kind, name), [row["value"] for row in merged], *_counts(merged))
+        yield Sample(part(kind, name, unit), [row["value"] for row in merged], *_counts(merged))
 
 
 def _with(rows: list[dict[str, int]], more: Mapping[str, int]) -> list[dict[str, int]]:

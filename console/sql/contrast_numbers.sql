@@ -8,7 +8,7 @@ compared AS (
         (arrival - began.t) * 1000 // began.ns AS arrival,
         attempt,
         (retry_of IS NOT NULL)::BIGINT AS retry_of,
-        prompt_tokens, cached_tokens, max_tokens, output_tokens, preemptions, recomputed_tokens,
+        prompt_tokens, cached_tokens, prefix_tokens, max_tokens, output_tokens, preemptions, recomputed_tokens,
         retry_after_ms, queue_depth, queued_tokens, running, kv_used,
         (deadline - arrival) // 1000 AS deadline,
         (ingest_time - event_time) // 1000 AS staleness,

@@ -8,12 +8,13 @@ from typing import Any, Final
 from console.blame.answer import FORMULAS, Blame
 from console.blame.interference import Interference
 from console.blame.ledgers import Excess, Ledger, Ledgers, excess
-from console.blame.spread import Spread
+from console.blame.spread import KINDS, Spread
 from console.report import UNNAMED
 from console.text.paint import wrapped
 from console.text.report import counted, filter_lines
 from console.theme import Look, cause_look, phase_look
-from console.widgets.ink import Line, bar, clean, crop, duration, fit, pad, percent, rule, signed_bar, spread
+from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, signed_bar, spread
+from console.widgets.tabs import Table
 
 _NAME: Final = 23
 _MS: Final = 11
@@ -29,22 +30,19 @@ def blame_lines(found: Blame, width: int) -> list[Line]:
 
 
 def _all(found: Blame, width: int) -> Iterator[Line]:
+    whole, spreads = found.ledgers.whole, found.spread
     yield [(clean(found.run), "strong bold")]
     yield from filter_lines(str(found.only), width)
-    yield []
-    yield from ledger_lines(found.ledgers.whole, "phases", width)
-    yield []
-    yield from ledger_lines(found.ledgers.whole, "causes", width)
-    yield []
-    for kind in ("phases", "causes"):
-        yield from excess_lines(found.ledgers, kind, width)
+    tables = (
+        *(ledger_table(whole, kind, width) for kind in KINDS),
+        *(excess_table(found.ledgers, kind, width) for kind in KINDS),
+        *(spread_table(spreads[kind], kind, width) for kind in KINDS),
+        matrix_table(found.interference, width),
+        culprit_table(found.culprits, whole.e2e_ns, width),
+    )
+    for table in tables:
         yield []
-    yield from spread_lines(found.spread["causes"], "causes", width)
-    yield from pair_lines(found.spread["causes"], None, width, 6)
-    yield []
-    yield from matrix_lines(found.interference, width)
-    yield []
-    yield from culprit_lines(found.culprits, found.ledgers.whole.e2e_ns, width)
+        yield from table.lines
     yield from victim_lines(found.pairs[:10], width)
 
 
@@ -56,29 +54,20 @@ def part_look(name: str, kind: str) -> Look:
 # The budget
 
 
-def ledger_rows(ledger: Ledger, kind: str) -> list[str]:
-    """The rows of a budget, in the order of a request's life; UNNAMED is always one."""
-    parts: Mapping[str, int] = getattr(ledger, kind)
-    return list(parts) if ledger.n else []
-
-
-def ledger_lines(ledger: Ledger, kind: str, width: int, chosen: int | None = None) -> list[Line]:
+def ledger_table(ledger: Ledger, kind: str, width: int) -> Table:
     """Where the time went, with the sum that it has to be."""
-    title = kind.capitalize()
-    lines = [rule(title, width, f"share of E2E, {counted(ledger.n, 'ok request')}")]
+    head = [rule(kind.capitalize(), width, f"share of E2E, {counted(ledger.n, 'ok request')}")]
     if not ledger.n:
-        return [*lines, [("no request was answered", "muted")]]
-    lines.append(_heads("total", "a request", width=width))
+        return Table([*head, [("no request was answered", "muted")]])
     parts: Mapping[str, int] = getattr(ledger, kind)
-    for place, name in enumerate(ledger_rows(ledger, kind)):
-        row = _ledger_row(ledger, kind, name, parts[name], width)
-        lines.append(marked(row, place == chosen, width))
-    told = f"sum = E2E of {counted(ledger.n, 'ok request')}"
-    return [*lines, spread([("  ", "text"), (told, "good")], [(f"{sum(parts.values()):,} ns", "strong")], width)]
+    rows = [_ledger_row(ledger, kind, name, ns, width - 1) for name, ns in parts.items()]
+    told: Line = [("   ", "text"), (f"sum = E2E of {counted(ledger.n, 'ok request')}", "good")]
+    sums = spread(told, [(f"{sum(parts.values()):,} ns", "strong")], width)
+    return Table([*head, _heads("total", "a request", width=width)], rows, [sums], pinned=1)
 
 
 def _heads(*names: str, width: int) -> Line:
-    return [(crop([(" " * (_NAME + 2) + "".join(f"{name:>{_MS}}" for name in names), "")], width)[0][0], "muted")]
+    return crop([(" " * (_NAME + 3) + "".join(f"{name:>{_MS}}" for name in names), "muted")], width)
 
 
 def _ledger_row(ledger: Ledger, kind: str, name: str, ns: int, width: int) -> Line:
@@ -100,23 +89,22 @@ def _bar(share: float, look: Look, width: int, numbers: str) -> Line:
 # The excess
 
 
-def excess_lines(found: Ledgers, kind: str, width: int, chosen: int | None = None) -> list[Line]:
+def excess_table(found: Ledgers, kind: str, width: int) -> Table:
     """What the slow ones lost more than the typical ones, on average, with its sum: the difference of the mean E2E."""
     slow, typical = found.slow, found.typical
-    lines = [rule(f"Tail excess by {kind[:-1]}", width, f"{slow.n:,} slow - {typical.n:,} typical, mean ms")]
-    lines += wrapped(clean(found.cohorts.words), width, "text")
+    head = [rule(f"Tail excess by {kind[:-1]}", width, f"{slow.n:,} slow - {typical.n:,} typical, mean ms")]
+    head += wrapped(clean(found.cohorts.words), width, "text")
     rows = excess(slow, typical, kind)
     if not rows:
         missing = "slow" if not slow.n else "typical"
-        return [*lines, *wrapped(f"no request is {missing}: there is nothing to subtract", width)]
+        return Table([*head, *wrapped(f"no request is {missing}: there is nothing to subtract", width)])
     if min(slow.n, typical.n) < FEW:
-        lines += wrapped(f"only {min(slow.n, typical.n)} on a side: this tells of them, not of a tail", width, "warn")
-    lines.append(_heads("slow", "typical", "excess", width=width))
+        head += wrapped(f"only {min(slow.n, typical.n)} on a side: this tells of them, not of a tail", width, "warn")
     most = max(abs(row.ns) for row in rows) or Fraction(1)
-    for place, row in enumerate(rows):
-        modelled = row.name in slow.modelled | typical.modelled
-        lines.append(marked(_excess_row(row, kind, most, modelled, width), place == chosen, width))
-    return [*lines, _excess_sum(slow, typical, width)]
+    modelled = slow.modelled | typical.modelled
+    lines = [_excess_row(row, kind, most, row.name in modelled, width - 1) for row in rows]
+    heads = _heads("slow", "typical", "excess", width=width)
+    return Table([*head, heads], lines, [_excess_sum(slow, typical, width)], pinned=1)
 
 
 def _excess_row(row: Excess, kind: str, most: Fraction, modelled: bool, width: int) -> Line:
@@ -129,25 +117,23 @@ def _excess_row(row: Excess, kind: str, most: Fraction, modelled: bool, width: i
 def _excess_sum(slow: Ledger, typical: Ledger, width: int) -> Line:
     means = slow.mean(slow.e2e_ns), typical.mean(typical.e2e_ns)
     numbers = f"{_mean(means[0])}{_mean(means[1])}{_signed(means[0] - means[1])}"
-    return crop([("  ", "text"), (fit("sum = mean E2E", _NAME), "good"), (numbers, "strong")], width)
+    return crop([("   ", "text"), (fit("sum = mean E2E", _NAME), "good"), (numbers, "strong")], width)
 
 
 # The spread
 
 
-def spread_lines(found: Spread, kind: str, width: int, chosen: int | None = None) -> list[Line]:
+def spread_table(found: Spread, kind: str, width: int) -> Table:
     """Which part makes requests take unlike times: shares of the variance, which sum to all of it."""
-    lines = [rule(f"What makes E2E vary, by {kind[:-1]}", width, f"{counted(found.n, 'ok request')}")]
-    if found.n < 2:
-        return [*lines, [("it takes two answered requests to vary", "muted")]]
+    head = [rule(f"What makes E2E vary, by {kind[:-1]}", width, f"{counted(found.n, 'ok request')}")]
     if not found.variance:
-        return [*lines, [("all of them took the same time", "muted")]]
-    lines.append(_heads("deviation", "share", width=width))
-    for place, name in enumerate(found.parts):
-        lines.append(marked(_spread_row(found, kind, name, width), place == chosen, width))
+        told = "all of them took the same time" if found.n > 1 else "it takes two answered requests to vary"
+        return Table([*head, [(told, "muted")]])
+    rows = [_spread_row(found, kind, name, width - 1) for name in found.parts]
     whole = f"{_deviation(found.variance)}{'100.0%':>{_MS}}"
-    told: Line = [("  ", "text"), (fit("sum = Var(E2E)", _NAME), "good"), (whole, "strong")]
-    return [*lines, crop(told, width), *wrapped(FORMULAS["spread"], width, "muted", "  ")]
+    told_sum: Line = [("   ", "text"), (fit("sum = Var(E2E)", _NAME), "good"), (whole, "strong")]
+    more = [*wrapped(FORMULAS["spread"], width, "muted", "  "), *pair_lines(found, None, width, 6)]
+    return Table([*head, _heads("deviation", "share", width=width)], rows, [crop(told_sum, width)], more, pinned=1)
 
 
 def _spread_row(found: Spread, kind: str, name: str, width: int) -> Line:
@@ -174,25 +160,25 @@ def pair_lines(found: Spread, name: str | None, width: int, count: int) -> list[
 
 def matrix_columns(found: Interference, width: int) -> list[str]:
     """The culprits that have a column of their own at this width; the others share one."""
-    room = max((width - _NAME - 2 - 3 * _CELL) // _CELL, 1)
+    room = max((width - _NAME - 3 - 3 * _CELL) // _CELL, 1)
     return found.culprits if len(found.culprits) <= room + 1 else found.culprits[:room]
 
 
-def matrix_lines(found: Interference, width: int, chosen: int | None = None) -> list[Line]:
+def matrix_table(found: Interference, width: int) -> Table:
     """Victims down, culprits across, with nobody and the sum: all cells are the budget."""
-    lines = [rule(f"Who took whose time, by {found.by}", width, "victims down, culprits across")]
+    head = [rule(f"Who took whose time, by {found.by}", width, "victims down, culprits across")]
     if not found.victims:
-        return [*lines, [("no request was answered", "muted")]]
+        return Table([*head, [("no request was answered", "muted")]])
     columns = matrix_columns(found, width)
     rest = found.culprits[len(columns) :]
-    heads = [*(_class(name) for name in columns), *([f"{len(rest)} more"] if rest else []), "nobody", "sum"]
-    lines.append([(" " * (_NAME + 2) + "".join(fit(head, _CELL - 1, "right") + " " for head in heads), "muted")])
-    for place, victim in enumerate(found.victims):
-        cells = _cells(found, [victim], columns, rest)
-        row: Line = [("  ", "text"), (fit(_class(victim), _NAME), "text"), *cells]
-        lines.append(marked(row, place == chosen, width))
-    lines.append([("  ", "text"), (fit("sum = E2E", _NAME), "good"), *_cells(found, found.victims, columns, rest)])
-    return [crop(line, width) for line in lines]
+    names = [*(_class(name) for name in columns), *([f"{len(rest)} more"] if rest else []), "nobody", "sum"]
+    head.append([(" " * (_NAME + 3) + "".join(fit(name, _CELL - 1, "right") + " " for name in names), "muted")])
+    rows: list[Line] = [
+        [("  ", "text"), (fit(_class(victim), _NAME), "text"), *_cells(found, [victim], columns, rest)]
+        for victim in found.victims
+    ]
+    sums = _cells(found, found.victims, columns, rest)
+    return Table(head, rows, [crop([("   ", "text"), (fit("sum = E2E", _NAME), "good"), *sums], width)])
 
 
 def _cells(found: Interference, victims: Sequence[str], columns: Sequence[str], rest: Sequence[str]) -> Line:
@@ -222,18 +208,14 @@ def cell_lines(found: Interference, victims: str, width: int) -> list[Line]:
     return lines if len(lines) > 1 else [*lines, [("nothing: its time is its own", "muted")]]
 
 
-def culprit_lines(
-    culprits: Sequence[Mapping[str, Any]], whole_ns: int, width: int, chosen: int | None = None
-) -> list[Line]:
-    """The requests that took most of the others' time."""
+def culprit_table(culprits: Sequence[Mapping[str, Any]], whole_ns: int, width: int, title: str = "Culprits") -> Table:
+    """The requests that took most of the others' time; `whole_ns` is the E2E that it is a part of, 0 to leave it."""
     blamed = culprits[0]["whole_ns"] if culprits else 0
-    share = percent(blamed / whole_ns) if whole_ns else "-"
-    lines = [rule("Culprits", width, f"{duration(blamed)} taken by others, {share} of E2E")]
+    share = f", {percent(blamed / whole_ns)} of E2E" if whole_ns else ""
+    head = [rule(clean(title), width, f"{duration(blamed)} taken by others{share}")]
     if not culprits:
-        return [*lines, [("nobody held up anybody", "muted")]]
-    for place, row in enumerate(culprits):
-        lines.append(marked(_culprit_row(row, blamed, width), place == chosen, width))
-    return lines
+        return Table([*head, [("no request is behind it", "muted")]])
+    return Table(head, [_culprit_row(row, blamed, width - 1) for row in culprits])
 
 
 def _culprit_row(row: Mapping[str, Any], blamed: int, width: int) -> Line:
@@ -243,7 +225,26 @@ def _culprit_row(row: Mapping[str, Any], blamed: int, width: int) -> Line:
     numbers = f"{duration(row['ns']):>8}{percent(row['ns'] / blamed):>8} of it, {row['victims']:>5,} held up "
     left: Line = [(fit(name, 18), "strong"), (numbers, "text")]
     room = width - 18 - len(numbers) - 2
-    return [("  ", "text"), *left, (fit(f" {cause}, {prompt}" if prompt else f" {cause}", max(room, 0)), "muted")]
+    return [(" ", "text"), *left, (fit(f" {cause}, {prompt}" if prompt else f" {cause}", max(room, 0)), "muted")]
+
+
+def culprit_detail(row: Mapping[str, Any], pairs: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
+    """One culprit: what it took by cause, and from whom."""
+    lines = [rule(clean(str(row["culprit_id"] or row["culprit"])), width, f"took {duration(row['ns'])}")]
+    for one in row["causes"]:
+        look = cause_look(one["cause"])
+        left: Line = [(f"{look.glyph} ", look.style), (clean(one["cause"]), "text")]
+        lines.append(spread(left, [(duration(one["ns"]), "strong")], width))
+    return [*lines, *victim_lines([pair for pair in pairs if pair["culprit"] == row["culprit"]], width)]
+
+
+def hit_lines(hit: Sequence[Mapping[str, Any]], name: str, width: int) -> list[Line]:
+    """Who lost most to a phase or a cause."""
+    lines = [rule(f"Who lost most to {clean(name)}", width, "share of its E2E")]
+    for row in hit:
+        left: Line = [("  ", "text"), (clean(str(row["request_id"])), "strong")]
+        lines.append(spread(left, [(f"{duration(row['ns']):>9}{percent(row['share']):>8}", "text")], width))
+    return lines if hit else [*lines, [("nobody", "muted")]]
 
 
 def victim_lines(pairs: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
@@ -256,14 +257,6 @@ def victim_lines(pairs: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
             [(f"{duration(row['ns']):>9}  ", "strong"), (" lost to ".join(who), "text"), (f": {causes}", "muted")]
         )
     return [crop(line, width) for line in lines]
-
-
-def marked(line: Line, chosen: bool, width: int) -> Line:
-    """A row that can be selected."""
-    if not chosen:
-        return crop(line, width)
-    first, *others = pad(line, width)
-    return [("▸" + first[0][1:], f"{first[1]} on.cursor"), *((text, f"{style} on.cursor") for text, style in others)]
 
 
 def _mean(ns: Fraction) -> str:

@@ -1,23 +1,23 @@
 """A contrast as lines: attributes ranked by effect, with both sides' values and, where there is room, histograms."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import floor, log10
 from typing import Final
 
 from console.contrast.answer import FORMULAS, Contrast
 from console.contrast.attributes import KINDS, term
-from console.contrast.findings import BELIEVED, Finding, bin_edges, bins
-from console.text.blame import marked
+from console.contrast.findings import BELIEVED, Finding, Findings, bin_edges, bins
 from console.text.paint import wrapped
 from console.text.report import counted
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, signed_bar, spark
+from console.widgets.tabs import Table
 
 _TITLE: Final = 27
 _BAR: Final = 13
 _VALUE: Final = 12
 _CELLS: Final = 10
 _BARS: Final = 86
-_WIDE: Final = 108
+_WIDE: Final = 109
 """Widths from which on there are bars, and histograms."""
 _TALLEST: Final = 12
 
@@ -25,9 +25,8 @@ _TALLEST: Final = 12
 def contrast_lines(found: Contrast, width: int) -> list[Line]:
     """All of it, at most `width` cells wide."""
     lines: list[Line] = [[(clean(found.run), "strong bold")], *head_lines(found, width)]
-    if found.findings is None:
-        return [crop(line, width) for line in lines]
-    lines += [[], *table_lines(found.findings.believed, None, width), [], *foot_lines(found, width)]
+    if found.findings is not None:
+        lines += [[], *ranking(found.findings, width).lines, [], *foot_lines(found, width)]
     return [crop(line, width) for line in lines]
 
 
@@ -41,31 +40,31 @@ def head_lines(found: Contrast, width: int) -> list[Line]:
     return lines + (wrapped(sides.refusal, width, "warn") if sides.refusal else [])
 
 
-def table_lines(findings: Sequence[Finding], chosen: int | None, width: int, first: int = 0) -> list[Line]:
-    """Findings ranked by effect, from the one at `first` on."""
-    lines = [rule("What sets them apart", width, "effect -1 to 1, largest first")]
-    if not findings:
-        return [*lines, *wrapped("nothing: what differs may be chance", width, "text")]
+def ranking(findings: Findings, width: int, *, chance_too: bool = False) -> Table:
+    """Findings ranked by effect; those that may be chance come last, with a question mark."""
+    head = [rule("What sets them apart", width, "effect -1 to 1, largest first")]
+    if not findings.believed:
+        head += wrapped("nothing: what differs may be chance", width, "text")
+    shown = [*findings.believed, *(findings.chance if chance_too else [])]
+    bars, sparks = width >= _BARS, width >= _WIDE
     heads = f"{'effect':>9}{'inside':>{_VALUE}}{'outside':>{_VALUE}}  chance"
-    lines.append([(" " * (_TITLE + 2 + (_BAR if width >= _BARS else 0)) + heads, "muted")])
-    for place, finding in enumerate(findings[first:], start=first):
-        lines.append(marked(_row(finding, width), place == chosen, width))
-    return lines
+    head.append([(" " * (_TITLE + 3 + (_BAR if bars else 0)) + heads if shown else "", "muted")])
+    return Table(head, [_row(finding, bars=bars, sparks=sparks) for finding in shown])
 
 
-def _row(finding: Finding, width: int) -> Line:
-    style = "text" if finding.q <= BELIEVED else "muted"
+def _row(finding: Finding, *, bars: bool, sparks: bool) -> Line:
+    is_believed = finding.q <= BELIEVED
     sides = tuple(fit(text, _VALUE - 1, "right") for text in sides_of(finding))
-    line: Line = [
-        ("  ", "text"),
-        (fit(clean(_title(finding)), _TITLE), style),
-        *(signed_bar(finding.effect, _BAR, "accent", "accent") if width >= _BARS else []),
-        (f"{finding.effect:>+9.2f}", "strong" if finding.q <= BELIEVED else "muted"),
+    return [
+        ("  " if is_believed else "? ", "muted"),
+        (fit(clean(_title(finding)), _TITLE), "text" if is_believed else "muted"),
+        *(signed_bar(finding.effect, _BAR, "accent", "accent") if bars else []),
+        (f"{finding.effect:>+9.2f}", "strong" if is_believed else "muted"),
         (f" {sides[0]}", "run.b"),
         (f" {sides[1]}", "run.a"),
         (f"  {chance(finding.q):<8}", "muted"),
+        *(_sparks(finding) if sparks else []),
     ]
-    return [*line, *_sparks(finding)] if width >= _WIDE else line
 
 
 def _title(finding: Finding) -> str:
@@ -157,14 +156,14 @@ def _numbers(finding: Finding, cells: int) -> list[tuple[str, float, float]]:
     return list(zip(labels, *bins(finding, cells), strict=True))
 
 
-def foot_lines(found: Contrast, width: int) -> list[Line]:
+def foot_lines(found: Contrast, width: int, *, chance_too: bool = True) -> list[Line]:
     """What may be chance, what can't differ, and what the numbers mean."""
     findings = found.findings
     if findings is None:
         return []
     lines: list[Line] = []
     for told, names in (
-        ("may be chance: ", [one.attribute.title for one in findings.chance]),
+        ("may be chance: ", [one.attribute.title for one in findings.chance] if chance_too else []),
         ("the same for all: ", findings.same),
         ("known of too few: ", findings.unknown),
         ("left out, the selection is made by it: ", found.left_out),

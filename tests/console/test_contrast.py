@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from console.cli import main
 from console.contrast.answer import contrast, document
-from console.contrast.attributes import ATTRIBUTES, COMPARED, Attribute, names_in, part, term
+from console.contrast.attributes import ATTRIBUTES, COMPARED, Attribute, is_told, part, term
 from console.contrast.findings import LEAST, bins, judge
 from console.contrast.samples import Sample
 from console.filter import EVERYTHING
@@ -121,8 +121,9 @@ def test_a_histogram_holds_everybody(values: list[int], cells: int) -> None:
         (ATTRIBUTES["worker"], "1", False, "worker:1"),
         (ATTRIBUTES["reason"], "", False, 'reason:""'),
         (ATTRIBUTES["culprit"], "812", False, "culprit:812"),
-        (part("cause", "QUEUE/SEQ_SLOTS"), 125, False, "cause:QUEUE/SEQ_SLOTS>=12.5%"),
-        (part("phase", "decode"), 40, True, "phase:decode<4%"),
+        (part("cause", "QUEUE/SEQ_SLOTS", "permille"), 125, False, "cause:QUEUE/SEQ_SLOTS>=12.5%"),
+        (part("phase", "decode", "permille"), 40, True, "phase:decode<4%"),
+        (part("cause", "STALLED_BY_PREFILL", "us"), 40_000, False, "cause:STALLED_BY_PREFILL>=40ms"),
     ],
 )
 def test_a_value_becomes_a_term_that_can_be_typed(
@@ -148,7 +149,7 @@ def test_long_prompts_are_what_sets_apart_who_prefills_long(session: Session) ->
     first = next(one for one in found.findings.believed if one.attribute.name == "prompt_tokens")
     assert first.size == "large"
     assert first.inside > first.outside
-    assert "share of prefill" in found.left_out
+    assert {"shares of E2E", "time in prefill"} <= set(found.left_out)
 
 
 def test_the_terms_of_findings_pick_more_inside_than_outside(session: Session) -> None:
@@ -180,7 +181,9 @@ def test_without_a_selection_the_slow_answered_ones_are_compared(session: Sessio
     assert found.sides.words.startswith("slow: E2E ≥ p90")
     assert found.sides.inside == 13  # ranks 108 to 120
     assert found.sides.inside + found.sides.outside == session.picked(parse_filter("status:ok")).num_rows
-    assert {"E2E", "TTFT"} <= set(found.left_out)
+    assert {"E2E", "TTFT", "shares of E2E"} <= set(found.left_out)
+    assert found.findings is not None
+    assert found.findings.believed[0].effect > 0.5, "slow ones lost more, not a smaller share"
 
 
 @pytest.mark.parametrize("text", ["id:nobody", "id:chat-000", "alive:0s.."])
@@ -194,10 +197,17 @@ def test_too_few_on_a_side_is_refused_in_words(session: Session, text: str) -> N
 
 
 def test_who_selects_by_a_latency_selects_by_all_of_them() -> None:
-    assert {"e2e", "ttft", "tpot", "queue"} <= names_in(parse_filter("ttft>2s"))
-    assert names_in(parse_filter("-tier:paid")) == {"tier"}
-    assert "cause:QUEUE" in names_in(parse_filter("cause:QUEUE>2%"))
-    assert names_in(parse_filter("alive:1s..2s")) == {"arrival"}
+    def told(text: str) -> set[str]:
+        parts = [part("cause", name, unit) for name in ("QUEUE/SEQ_SLOTS", "DECODE") for unit in ("us", "permille")]
+        everything = [*ATTRIBUTES.values(), *parts]
+        return {attribute.name for attribute in everything if is_told(attribute, parse_filter(text))}
+
+    shares = {"cause:QUEUE/SEQ_SLOTS:share", "cause:DECODE:share"}
+    assert told("ttft>2s") == told("e2e<1s") == {"e2e", "ttft", "tpot", "queue", *shares}
+    assert told("-tier:paid") == {"tier"}
+    assert told("cause:QUEUE>2%") == {"cause:QUEUE/SEQ_SLOTS", "cause:QUEUE/SEQ_SLOTS:share"}
+    assert told("alive:1s..2s") == {"arrival"}
+    assert told("prompt>3 culprit:2") == {"prompt_tokens", "culprit"}
 
 
 @pytest.mark.parametrize("make", ODD, ids=lambda make: make.__name__)

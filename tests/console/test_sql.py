@@ -37,6 +37,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "interference": {"by": "prompt"},
     "interference_pairs": {"top": 5},
     "culprits": {"top": 5, "cause": None},
+    "victims": {"kind": "causes", "name": "PREFILL", "top": 2},
     "budget_causes": {"causes": ["QUEUE", "DECODE"], "limits_ns": [10 * MS, 5 * MS]},
     "slo": {"ttft_ns": 33 * MS, "tpot_ns": 10 * MS, "e2e_ns": 34 * MS},
     "explain_cells": {"measure": "e2e", "edge": 35 * MS, "at": True, "low": 20 * MS, "high": 30 * MS},
