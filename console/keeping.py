@@ -26,6 +26,9 @@ from recorder.attribution.reading import Needed, SlicesOfParts
 from recorder.errors import UserError
 from recorder.run import RunError
 
+_MEMORY: Final = "1500MB"
+"""What DuckDB may hold: sums over all spans should not spill. It is this process that has it, not the console."""
+
 _AT_ONCE: Final = 1_000_000
 """Slices in memory at once."""
 
@@ -34,7 +37,7 @@ def make(run: Path, place: Path, wanted: str, tell: Callable[[float], None]) -> 
     """Make the file and give it its name. Raises UserError where the run is another one by now, duckdb's errors."""
     making = place.with_name(f"{place.name}.{os.getpid()}.tmp")
     try:
-        with Session(run) as session:
+        with Session(run, _MEMORY) as session:
             if fingerprint(session.tables) != wanted:
                 raise RunError(f"{run} has changed meanwhile")
             with session.making(making) as cursor:
@@ -58,7 +61,7 @@ def _fill(session: Session, cursor: duckdb.DuckDBPyConnection, wanted: str, tell
     cursor.execute(f"CREATE TABLE making.made_from AS SELECT '{wanted}' AS fingerprint").fetchall()
 
 
-_CHUNKS: Final = 16
+_CHUNKS: Final = 5
 _EARLIEST: Final = -(2**63)
 _NEVER: Final = 2**63 - 1
 

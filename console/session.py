@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from console.filter import EVERYTHING, Filter
 from console.kept import Keeper, cache_folder
-from console.views import KEPT, create_views, quoted, show_causes
+from console.views import KEPT, create_views, narrow, narrow_kept, quoted, show_causes
 from recorder.errors import UserError
 from recorder.losses import Damage
 from recorder.schema import TABLES
@@ -34,9 +34,6 @@ _THREADS: Final = 2
 
 _MEMORY: Final = "400MB"
 """What DuckDB may hold; beyond that it spills, and the console stays under a gigabyte."""
-
-NARROWED: Final = ("requests", "latency", "spans", "phase_times", "cause_times")
-"""The views that a filter narrows. Questions about causes join requests."""
 
 _REMEMBERED: Final = 4
 """Filters whose answer is remembered: going back to the one before is common."""
@@ -61,10 +58,11 @@ class Session:
     Of a large run what takes long is worked out once and kept (`console.kept`).
 
     Safe to share between threads, as every call and every `connect` works on a cursor of its own.
+    `memory` is what DuckDB may hold of it at once; beyond that it spills.
     Raises `RunError` where there is no run or one of a newer schema; damage inside is in `damages` instead.
     """
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, memory: str = _MEMORY) -> None:
         self.path = run
         self._lock = threading.RLock()
         self._attributing = threading.Lock()
@@ -73,7 +71,7 @@ class Session:
         self.tables = open_tables(run)
         self._keeper = Keeper(run)
         self._kept: Path | None = None
-        self._db = _database(run)
+        self._db = _database(run, memory)
         self._build_views()
 
     @property
@@ -94,7 +92,7 @@ class Session:
     def connect(self, only: Filter = EVERYTHING) -> duckdb.DuckDBPyConnection:
         """A new cursor, for one thread; `interrupt()` on it ends its query and no other's.
 
-        On one with a filter, requests and what is told of them (`NARROWED`) are those that it lets through; what is
+        On one with a filter, requests and what is told of them (`views.NARROWED`) are those that it lets through; what is
         told of workers and of the recorder is as it was.
         """
         cursor = self._db.cursor()
@@ -105,12 +103,10 @@ class Session:
         """Put a cursor under a filter, once; with `causes` also those, for SQL that joins no requests."""
         if not only:
             return
-        cursor.register("picked", self.picked(only, cursor=cursor))
-        if causes:
-            self.load_causes()
-        for view in (*NARROWED, *(["causes"] if causes else [])):
-            of_whole = f"SELECT * FROM memory.main.{view} SEMI JOIN picked USING (rid, attempt)"
-            cursor.execute(f"CREATE TEMP VIEW {view} AS {of_whole}").fetchall()
+        if self._shows_kept and only.of_rows:
+            narrow_kept(cursor, only, lossy=self._lossy, causes=causes)
+        else:
+            narrow(cursor, self.picked(only, cursor=cursor), causes=causes)
 
     def picked(self, only: Filter, *, cursor: duckdb.DuckDBPyConnection | None = None) -> pa.Table:
         """`rid, attempt` of what a filter lets through; kept for the last few of this look at the run."""
@@ -222,9 +218,9 @@ class Session:
                 cursor.execute(f"ATTACH IF NOT EXISTS {quoted(str(kept))} AS {KEPT} (READ_ONLY)").fetchall()
                 self._kept = kept
             cursor.begin()
-            create_views(cursor, self.tables, kept=kept is not None)
+            self._lossy = create_views(cursor, self.tables, kept=kept is not None)
             cursor.commit()
-        self._has_causes = kept is not None
+        self._has_causes = self._shows_kept = kept is not None
 
 
 def check_reads_only(sql: str) -> None:
@@ -251,7 +247,7 @@ def rows(answer: pa.Table) -> list[dict[str, object]]:
     return found
 
 
-def _database(run: Path) -> duckdb.DuckDBPyConnection:
+def _database(run: Path, memory: str) -> duckdb.DuckDBPyConnection:
     """An empty database that can read the run's folder and nothing else: no network, no extensions, no other files."""
     spill = Path(tempfile.gettempdir()) / f"tailtrace-{os.getpid()}"
     db = duckdb.connect(
@@ -266,7 +262,7 @@ def _database(run: Path) -> duckdb.DuckDBPyConnection:
     )
     for statement in (
         "SET enable_progress_bar = false",  # cursors inherit it; DuckDB would draw one over a report or a screen
-        f"SET memory_limit = '{_MEMORY}'",
+        f"SET memory_limit = '{memory}'",
         f"SET allowed_directories = [{', '.join(quoted(str(place)) for place in (run.resolve(), cache_folder()))}]",
         "SET enable_external_access = false",
         "SET lock_configuration = true",

@@ -7,6 +7,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
+from console.filter import Filter
 from console.measures import MEASURES, latency_view
 from recorder.attribution import CAUSES, SCHEMA
 from recorder.schema import TABLES, Table
@@ -15,6 +16,11 @@ from recorder.words import Phase, Reason
 
 KEPT: Final = "kept"
 """The name under which the database of what is kept is attached."""
+
+_KEPT: Final = f"{KEPT}.attempts"
+
+NARROWED: Final = ("requests", "latency", "spans", "phase_times", "cause_times")
+"""The views that a filter narrows. Questions about causes join requests."""
 
 PHASES: Final = tuple(phase.value for phase in Phase)
 ROOTS: Final = tuple(f"root {reason.value}" for reason in Reason if reason is not Reason.NONE)
@@ -50,20 +56,40 @@ ON ended.worker = slices.worker AND slices.step <= ended.last""",
 """What makes of the rows that were written the rows that hold; the same rules as `RunTables.table`."""
 
 
-def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: bool) -> None:
-    """All views of a run; where something is kept, what can be is asked of that."""
+def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: bool) -> bool:
+    """All views of a run; where something is kept, what can be is asked of that. Whether records were lost."""
     for table in TABLES.values():
         if not (kept and table.name == "requests"):
             _create_view(cursor, table, tables)
     if kept:
-        _view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {KEPT}.attempts")
+        _view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {_KEPT}")
         _view(cursor, "causes", f"SELECT {columns_of(SCHEMA)} FROM {KEPT}.causes")
     else:
         show_causes(cursor, SCHEMA.empty_table())
     lossy = _create_gaps(cursor, tables)
     _view(cursor, "latency", latency_view(lossy=lossy))
-    _view(cursor, "phase_times", _times(_kept_phases() if kept else names_of(PHASES), _PHASE_SUMS, kept=kept))
-    _view(cursor, "cause_times", _times(names_of((*CAUSES, *ROOTS)), _CAUSE_SUMS, kept=kept))
+    phases, causes = _joined(_PHASE_SUMS), _joined(_CAUSE_SUMS)
+    _view(cursor, "phase_times", _times(_kept_phases(), _KEPT) if kept else _times(names_of(PHASES), phases))
+    _view(cursor, "cause_times", _times(_CAUSE_NAMES, _KEPT if kept else causes))
+    return lossy
+
+
+def narrow(cursor: duckdb.DuckDBPyConnection, picked: pa.Table, *, causes: bool) -> None:
+    """Put a cursor under a filter that lets these attempts through (`rid, attempt`)."""
+    cursor.register("picked", picked)
+    for view in (*NARROWED, *(["causes"] if causes else [])):
+        _temp_view(cursor, view, f"SELECT * FROM memory.main.{view} SEMI JOIN picked USING (rid, attempt)")
+
+
+def narrow_kept(cursor: duckdb.DuckDBPyConnection, only: Filter, *, lossy: bool, causes: bool) -> None:
+    """Put a cursor under a filter `of_rows`. Every question looks at each row itself: that is faster than any join."""
+    rows = f"(SELECT * FROM ({lived(_KEPT)}) AS lived WHERE {only.predicate()})"
+    _temp_view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {rows}")
+    _temp_view(cursor, "latency", latency_view(lossy=lossy))
+    _temp_view(cursor, "phase_times", _times(_kept_phases(), rows))
+    _temp_view(cursor, "cause_times", _times(_CAUSE_NAMES, rows))
+    for view in ("spans", *(["causes"] if causes else [])):
+        _temp_view(cursor, view, f"SELECT * FROM memory.main.{view} SEMI JOIN requests USING (rid, attempt)")
 
 
 def show_causes(cursor: duckdb.DuckDBPyConnection, causes: pa.Table) -> None:
@@ -103,6 +129,10 @@ def _view(cursor: duckdb.DuckDBPyConnection, name: str, body: str) -> None:
     cursor.execute(f"CREATE OR REPLACE VIEW {name} AS {body}").fetchall()
 
 
+def _temp_view(cursor: duckdb.DuckDBPyConnection, name: str, body: str) -> None:
+    cursor.execute(f"CREATE TEMP VIEW {name} AS {body}").fetchall()
+
+
 def _sums(column: str, what: str, names: Iterable[str]) -> str:
     return ", ".join(f"(sum({what}) FILTER ({column} = '{name}'))::BIGINT AS \"{name}\"" for name in names)
 
@@ -117,9 +147,15 @@ _CAUSE_SUMS: Final = f"""SELECT rid, attempt, {_sums("cause", "ns", CAUSES)}, {_
 FROM causes GROUP BY rid, attempt"""
 
 
-def _times(columns: str, sums: str, *, kept: bool) -> str:
+_CAUSE_NAMES: Final = names_of((*CAUSES, *ROOTS))
+
+
+def _joined(sums: str) -> str:
+    return f"requests LEFT JOIN ({sums}) USING (rid, attempt)"
+
+
+def _times(columns: str, source: str) -> str:
     """One row an attempt, one column a phase or cause, in ns; NULL where the attempt never was in it."""
-    source = f"{KEPT}.attempts" if kept else f"requests LEFT JOIN ({sums}) USING (rid, attempt)"
     return f"SELECT rid, attempt, status, arrival, returned - arrival AS e2e_ns, {columns} FROM {source}"
 
 
