@@ -6,6 +6,7 @@ from typing import Protocol
 from engine.api.ledger import State
 from engine.config import Config
 from engine.messages import Heartbeat, Ready, StepOutput, ToWorker
+from engine.scheduling.admission import Room
 from engine.scheduling.router import Lease, Router
 
 
@@ -61,10 +62,12 @@ class Fleet:
         there = self.ready is not None and self._workers[number].link is not None
         return there and self.router.heard(number, now)
 
-    def token_bytes(self, number: int) -> int:
-        """What the keys and values of a token take of a worker's memory; 0: not known."""
+    def room(self, number: int) -> Room:
+        """What a worker has room for. ValueError before it has told of itself."""
         ready = self._workers[number].ready
-        return ready.token_bytes if ready else 0
+        if ready is None:
+            raise ValueError(f"worker {number} has no model yet")
+        return Room(ready.kv_blocks, ready.block_size, ready.max_model_len, ready.token_bytes)
 
     def take_report(self, message: StepOutput | Heartbeat) -> None:
         """What a worker has told of its load."""

@@ -25,7 +25,7 @@ from engine.core import EXPIRED, Request
 from engine.messages import Cancel, Heartbeat, Ready, Starting, StepOutput, Submit
 from engine.scheduling.deadlines import deadline_of
 from engine.scheduling.gate import Gate
-from engine.scheduling.handback import HandedBack, ending
+from engine.scheduling.handback import HandedBack, ending, lost_words
 from engine.scheduling.router import Choice, Lease
 from recorder.words import EventKind, Reason, Status
 
@@ -39,7 +39,7 @@ class Gateway:
         self.closed_because = "the model is still loading; try again when /health answers 200"
         """Why requests are not taken; empty while they are."""
         self._config = config.scheduler
-        self._gate = Gate(config)
+        self._gate = Gate(config.scheduler)
         self._ledger = ledger
         self._detokenizer = detokenizer
         self._fleet = fleet
@@ -137,7 +137,7 @@ class Gateway:
 
     def _joins(self, worker: int) -> None:
         self._ledger.worker_event(EventKind.WORKER_READY, worker)
-        self._gate.joins(worker, token_bytes=self._fleet.token_bytes(worker))
+        self._gate.joins(worker, self._fleet.room(worker))
 
     def _current(self, output: StepOutput) -> StepOutput:
         """The same without what is said of attempts that were handed back meanwhile: late results (SPEC A7)."""
@@ -186,7 +186,7 @@ class Gateway:
         held = self._fleet.lose(worker, gone=True)
         if not self._fleet.router.living:
             self.closed_because = "the worker is gone; the server is stopping"
-        self._take_back(held, f"worker {worker} died")
+        self._take_back(held, lost_words(worker, silent=False))
 
     def take_out_silent(self, now: int) -> None:
         """Take workers out that were not heard for too long. Should one be heard again, it is in again."""
@@ -196,7 +196,7 @@ class Gateway:
             held = self._fleet.lose(worker, gone=False)
             for lease in held:
                 self._fleet.send(worker, Cancel(lease.rid))
-            self._take_back(held, f"worker {worker} was silent for too long")
+            self._take_back(held, lost_words(worker, silent=True))
 
     def _take_back(self, held: Sequence[Lease], why: str) -> None:
         for lease in held:

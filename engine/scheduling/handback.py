@@ -27,6 +27,11 @@ class Ending:
     words: str
 
 
+def lost_words(worker: int, *, silent: bool) -> str:
+    """Why an attempt failed that another one goes on with."""
+    return f"worker {worker} was silent for too long" if silent else f"worker {worker} died"
+
+
 WORKER_LOST: Final = "worker_lost"
 """The code of those that it is safe to send again."""
 

@@ -299,7 +299,8 @@ class VirtualFrontEnd:
             self._write_request(outcome)
             self._ended(lease.rid, t)
             return None
-        outcome.status, outcome.reason, outcome.returned = Status.FAILED, lost_words(loss.worker, silent=loss.silent), None
+        outcome.status, outcome.returned = Status.FAILED, None
+        outcome.reason = lost_words(loss.worker, silent=loss.silent)
         self._write_request(outcome)
         return _going_on(asked, outcome.given)
 
@@ -380,7 +381,7 @@ def _going_on(asked: Arrival, given: int) -> Arrival:
 
 
 def answers(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """What came of each request in the end: of one that was tried again, the last attempt; in the order of the first."""
+    """What came of each request in the end: of one tried again, the last attempt; in the order of the first ones."""
     latest: dict[int, Outcome] = {}
     first: dict[int, int] = {}
     for outcome in outcomes:

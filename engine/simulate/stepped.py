@@ -1,28 +1,24 @@
 """Virtual time step by step: the worker's own loop, scheduler and ledger, every pass of them, whatever the policy."""
 
 import heapq
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 from engine.config import Config
-from engine.core import Occupancy, Sampled, StepPlan, StepResult
-from engine.ledger import Ledger, NoLedger, RunLedger
+from engine.core import End, Event, Occupancy, Sampled, StepPlan, StepResult
+from engine.ledger import Ledger, NoLedger, RunLedger, Stamps
 from engine.load.retry import NEVER, Retrying
 from engine.loop import Loop
-from engine.messages import Cancel, Drain, Outlook, Sampling, Starting, Submit, ToWorker
-from engine.scheduling.deadlines import deadline_of
-from engine.scheduling.step_time import StepTimeModel
+from engine.messages import Drain, Outlook, Sampling, Starting, StepOutput, Submit, ToWorker
+from engine.scheduling.step_time import Prediction, StepTimeModel
 from engine.simulate.clock import Delays, HostTime, VirtualClock
-from engine.simulate.contents import Contents
 from engine.simulate.cost import Cost, KnownTime
-from engine.simulate.drive import FOREVER, Source, drive
+from engine.simulate.drive import FOREVER, Source
 from engine.simulate.files import VirtualRun
+from engine.simulate.fleet import VirtualFleet
 from engine.simulate.front import FRONT_TABLES, SUMMARY_TABLES, Arrival, Outcome, VirtualFrontEnd
-from engine.simulate.router import least_queued
 from engine.simulate.setup import Setup
 from engine.simulate.sources import Clients
-from recorder.words import Status
 
 
 class VirtualExecutor:
@@ -100,12 +96,49 @@ class VirtualInbox:
         self._clock.wait_until(instant)
 
 
+class LastWords:
+    """Lets through what a worker says and writes down until it dies: of a step in which it dies, nothing is seen.
+
+    Implements `engine.loop.Outbox` and `engine.ledger.Ledger`.
+    """
+
+    def __init__(self, clock: VirtualClock, dies_at: float, front: VirtualFrontEnd, ledger: Ledger) -> None:
+        self._clock = clock
+        self._dies_at = dies_at
+        self._front = front
+        self._ledger = ledger
+
+    @property
+    def _alive(self) -> bool:
+        return self._clock.now() <= self._dies_at
+
+    def send(self, message: StepOutput) -> None:
+        """A step's output, if it was handed out in time."""
+        if self._alive:
+            self._front.send(message)
+
+    def starting(self, message: Starting) -> None:
+        """Whom it was about to run, if it lived so long."""
+        if self._alive:
+            self._front.starting(message)
+
+    def details(self, plan: StepPlan, events: Iterable[Event], ends: Mapping[int, End]) -> None:
+        """Those of a pass that it lived to the end."""
+        if self._alive:
+            self._ledger.details(plan, events, ends)
+
+    def step(self, plan: StepPlan, stamps: Stamps, device_ns: int, prediction: Prediction) -> None:
+        """A pass that it lived to the end."""
+        if self._alive:
+            self._ledger.step(plan, stamps, device_ns, prediction)
+
+
 class Beacon:
     """Tells the front end whom its worker begins. Implements `engine.loop.Watcher`."""
 
     heartbeat_ns = 0
 
-    def __init__(self, number: int, clock: VirtualClock, front: VirtualFrontEnd) -> None:
+    def __init__(self, number: int, clock: VirtualClock, front: VirtualFrontEnd | LastWords) -> None:
         self._number = number
         self._clock = clock
         self._front = front
@@ -119,12 +152,17 @@ class Beacon:
 
 
 class SteppedWorker:
-    """One worker in virtual time, driven from outside. Implements `engine.simulate.drive.Worker`."""
+    """One worker in virtual time, driven from outside. Implements `engine.simulate.fleet.FleetWorker`."""
 
-    def __init__(self, number: int, setup: Setup, front: VirtualFrontEnd, ledger: Ledger) -> None:
+    def __init__(
+        self, number: int, setup: Setup, front: VirtualFrontEnd, ledger: Ledger, dies_at: float = FOREVER
+    ) -> None:
         cost, delays = setup.cost, setup.delays
         step_time = setup.known_cost() or StepTimeModel()
+        self._dies_at = dies_at
         self._clock = VirtualClock()
+        lived = LastWords(self._clock, dies_at, front, ledger)
+        watched = setup.config.scheduler.guards_queue or setup.losses
         self._inbox = VirtualInbox(self._clock)
         self._lengths: dict[int, int] = {}
         self._waiting = False
@@ -134,18 +172,19 @@ class SteppedWorker:
             executor=VirtualExecutor(self._clock, cost, self._lengths),
             clock=self._clock,
             inbox=self._inbox,
-            outbox=front,
-            ledger=ledger,
+            outbox=lived,
+            ledger=lived,
             step_time=step_time,
-            watcher=Beacon(number, self._clock, front) if setup.config.scheduler.guards_queue else None,
+            watcher=Beacon(number, self._clock, lived) if watched else None,
         )
 
     @property
     def ready(self) -> int | None:
-        """When it goes on; None while it can't know, or is done."""
+        """When it goes on; None while it can't know, and when it is done or dies before."""
         if self._loop.done:
             return None
-        return self._inbox.next(self._loop.wake_at) if self._waiting else self._clock.now()
+        instant = self._inbox.next(self._loop.wake_at) if self._waiting else self._clock.now()
+        return None if instant is None or instant >= self._dies_at else instant
 
     def push(self, instant: int, message: ToWorker, output_tokens: int | None = None) -> None:
         """Let a message arrive; `output_tokens` is the length that only the executor knows."""
@@ -226,52 +265,20 @@ def step_through(
     setup: Setup, source: Source[Arrival], files: VirtualRun | None = None, *, summary: bool = False
 ) -> list[Outcome]:
     """Serve what the source brings, pass by pass. Rows go to `files` if there are any: all, or a `summary`."""
-    ingress_ns, clients = setup.delays.ingress_ns, Clients(source, setup.retrying)
+    clients = Clients(source, setup.retrying)
     tables = SUMMARY_TABLES if summary else FRONT_TABLES
     front = VirtualFrontEnd(setup, files.front(tables) if files else None, clients.ended, tables)
     told = files if not summary else None
+    dies_at = {loss.worker: loss.at for loss in setup.losses}
     fleet = [
-        SteppedWorker(number, setup, front, RunLedger(number, told.worker(number)) if told else NoLedger())
+        SteppedWorker(
+            number,
+            setup,
+            front,
+            RunLedger(number, told.worker(number)) if told else NoLedger(),
+            dies_at.get(number, FOREVER),
+        )
         for number in range(setup.workers)
     ]
-    backlogs, contents = front.backlogs, Contents()
-    last = 0
-
-    def submit(asked: Arrival) -> None:
-        nonlocal last
-        t = asked.arrival
-        asked = replace(asked, deadline=deadline_of(asked.deadline, t, setup.config.scheduler))
-        chosen = least_queued([backlog.at(t) for backlog in backlogs]) if len(fleet) > 1 else 0
-        outcome = front.arrive(asked, chosen)
-        if outcome.status is Status.REJECTED:
-            clients.turned_away(outcome)
-            return
-        rid = outcome.rid
-        fleet[chosen].push(t + ingress_ns, submission(rid, asked, contents), asked.output_tokens)
-        last = max(last, t + ingress_ns)
-        if asked.cancel_at is not None:
-            gone = max(asked.cancel_at, t) + ingress_ns
-            fleet[chosen].push(gone, Cancel(rid))
-            last = max(last, gone)
-
-    drive(clients, fleet, submit, ingress_ns)
-    for worker in fleet:
-        worker.drain(last)
-        worker.advance(FOREVER)
+    VirtualFleet(setup, clients, front, fleet).run()
     return front.outcomes
-
-
-def submission(rid: int, asked: Arrival, contents: Contents) -> Submit:
-    """A request as it goes to a worker."""
-    return Submit(
-        rid,
-        asked.attempt,
-        contents.prompt(rid, asked.prompt_tokens, asked.prefix_of, asked.prefix_tokens),
-        asked.max_tokens,
-        Sampling(),
-        asked.arrival,
-        asked.tier,
-        asked.tenant,
-        asked.priority,
-        asked.deadline,
-    )

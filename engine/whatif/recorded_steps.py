@@ -203,7 +203,7 @@ class _Inbox:
         """Requests are known to the front end from their arrival on."""
         arrivals = self.recorded.arrivals
         while self.arrived < len(arrivals) and arrivals[self.arrived].arrival <= self.clock.now():
-            self.front.arrive(arrivals[self.arrived], 0)
+            self.front.arrive(arrivals[self.arrived])
             self.arrived += 1
 
 
