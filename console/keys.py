@@ -315,6 +315,7 @@ def _everywhere() -> Iterator[Key]:
     yield Key(at, "slash", "/", "filter", "Filter", "look at some requests only", "filter")
     yield Key(at, "backspace", "bksp", "unfilter", "Less of a filter", "take its last term away")
     yield Key(at, "apostrophe", "'", "app.marks", "Marks", "list them, and jump", "")
+    yield Key(at, "J", "J", "jump", "Jump", "a letter on all that one can go to", "jump")
     yield Key(at, "y", "y", "copy", "Copy", "the selected request, or what is shown")
     yield Key(at, "e", "e", "export", "Export", "what is shown: CSV, JSON, Parquet, SVG", "export")
     yield Key(at, "tab", "tab", "app.next_run(1)", "Next run", "of those on the command line")

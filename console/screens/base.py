@@ -19,10 +19,11 @@ from console.keys import Scope, footer_keys
 from console.screens.bindings import bindings
 from console.session import Session
 from console.widgets.chips import Chips, Counts
-from console.widgets.chrome import key_bar, status_line, top_bar
+from console.widgets.chrome import key_bar, status_line, titles_at, top_bar
 from console.widgets.filterline import FilterLine
 from console.widgets.ink import Line
 from console.widgets.paper import Paper
+from console.widgets.spots import Spot, spots_on
 from recorder.errors import UserError
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class RunScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Bars around the body."""
-        yield Paper(self._top, classes="bar top")
+        yield Paper(self._top, classes="bar top", spots=self._screens)
         yield Chips(lambda: (self.only, self._counts))
         yield from self.body()
         yield FilterLine()
@@ -279,6 +280,22 @@ class RunScreen(Screen[None]):
     def _top(self, width: int, _height: int) -> list[Line]:
         shelf = self.tailtrace
         return [top_bar(self.NAME, self.heading(), shelf.place, len(shelf.books), width=width)]
+
+    def _screens(self) -> list[Spot]:
+        """The titles of the top bar."""
+        shelf, width = self.tailtrace, self.size.width
+        titles = titles_at(self.NAME, self.heading(), shelf.place, len(shelf.books), width=width)
+        return [Spot(x, 0, partial(shelf.action_show, name)) for x, name in titles]
+
+    def action_jump(self) -> None:
+        """A letter on everything that one can go to."""
+        from console.screens.jump import JumpScreen
+
+        self.app.push_screen(JumpScreen(spots_on(self)), self._go)
+
+    def _go(self, spot: Spot | None) -> None:
+        if spot is not None:
+            self.call_later(spot.go)
 
     def _status(self, width: int, _height: int) -> list[Line]:
         watch = self.tailtrace.watch_live

@@ -25,8 +25,9 @@ from console.text.compare import block_lines
 from console.theme import RUNS, Look, resolve
 from console.widgets.detail import Cause
 from console.widgets.ink import Line, crop
-from console.widgets.pairs import Pairs, cause_lines, list_lines, side_by_side
+from console.widgets.pairs import Pairs, cause_lines, list_lines, rows_shown, side_by_side
 from console.widgets.paper import Paper
+from console.widgets.spots import Spot
 
 _WIDE: Final = 130
 _CURVE: Final = 13
@@ -68,13 +69,14 @@ class CompareScreen(RunScreen):
         self._metric = 0
         self._curve: tuple[object, list[Line]] = (None, [])
         self._answered_for: object = None
+        self._listed = 0, range(0)
 
     def body(self) -> ComposeResult:
         """Numbers that scroll, and the pairs."""
         with Container(id="stage"):
             with VerticalScroll(can_focus=False):
                 yield Paper(self._page, id="page")
-            yield Paper(self._pairs, id="pairs")
+            yield Paper(self._pairs, id="pairs", spots=self._rows)
         yield AbreastPanel()
 
     def on_screen(self) -> tuple[Book, ...]:
@@ -147,8 +149,11 @@ class CompareScreen(RunScreen):
     def action_pair(self, step: int) -> None:
         """Select another pair."""
         if self.pairs is not None and len(self.pairs):
-            self._selected = min(max(self._selected + step, 0), len(self.pairs) - 1)
-            self._explain()
+            self._select(min(max(self._selected + step, 0), len(self.pairs) - 1))
+
+    def _select(self, row: int) -> None:
+        self._selected = row
+        self._explain()
 
     def action_order(self) -> None:
         """Winners first, or losers first."""
@@ -266,8 +271,14 @@ class CompareScreen(RunScreen):
         place = self._place()
         beside = self._side_by_side(place, width, height - len(lines)) if place is not None else []
         room = max(height - len(lines) - len(beside), 2)
+        self._listed = len(lines) + 1, rows_shown(len(self.pairs), self._selected, room)
         listed = list_lines(self.pairs, self._selected, self._reverse, width, room, other=self.look)
         return [*lines, *listed, *beside][:height]
+
+    def _rows(self) -> list[Spot]:
+        """The pairs that are listed."""
+        top, rows = self._listed
+        return [Spot(1, top + line, partial(self._select, row)) for line, row in enumerate(rows)]
 
     def _side_by_side(self, place: int, width: int, room: int) -> list[Line]:
         """The selected pair: lanes, and causes where there is room for them."""

@@ -1,13 +1,14 @@
 """The filter as chips under the top bar: what is looked at, each part with a cross that takes it away."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from textual import events
 from textual.message import Message
 
 from console.filter import EVERYTHING, Filter
 from console.widgets.ink import Line, clean, crop, fit, spread, width_of
 from console.widgets.paper import Paper
+from console.widgets.spots import Spot
 
 Counts = Sequence[tuple[int, int]]
 """How many attempts the filter lets through, of how many: for each run on screen."""
@@ -70,7 +71,7 @@ class Chips(Paper):
             self.place = place
 
     def __init__(self, ask: Callable[[], tuple[Filter, Counts | None]]) -> None:
-        super().__init__(self._line, classes="bar chips")
+        super().__init__(self._line, classes="bar chips", spots=self._places)
         self._ask = ask
         self._shown: Filter = EVERYTHING
 
@@ -79,11 +80,11 @@ class Chips(Paper):
         self.set_class(bool(self._ask()[0]), "-some")
         super().redraw(layout=layout)
 
-    def on_click(self, event: events.Click) -> None:
-        """Take it away."""
-        place = chip_at(self._shown, event.x)
-        if place is not None:
-            self.post_message(self.Removed(place))
+    def _places(self) -> list[Spot]:
+        """Every chip, to take it away."""
+        edges = [(column, chip_at(self._shown, column)) for column in range(self.size.width)]
+        firsts = {place: column for column, place in reversed(edges) if place is not None}
+        return [Spot(x, 0, partial(self.post_message, self.Removed(place))) for place, x in firsts.items()]
 
     def _line(self, width: int, _height: int) -> list[Line]:
         self._shown, counts = self._ask()

@@ -1,33 +1,53 @@
 """What frames every screen, in lines: the bar on top, the recorder's health, the keys."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Final
 
 from console.book import Health
 from console.keys import Key
 from console.screentable import SCREENS
 from console.widgets.ink import Line, clean, crop, duration, pad, spread, width_of
 
+_NAME: Final[Line] = [(" tailtrace ", "accent bold")]
 _STATES = {"sealed": ("■", "good"), "recording": ("●", "accent bold"), "killed": ("▲", "warn")}
 
 
 def top_bar(active: str, run: str, place: int, runs: int, *, width: int) -> Line:
     """Name, screens (all titles where there is room, else that of the active one), and which run of how many."""
-    count: Line = [((f"  {place + 1}/{runs}" if runs > 1 else "") + " ", "muted")]
-    left = _titles(active, short=False)
-    if width_of(left) + width_of([(run, "")]) + width_of(count) >= width:
-        left = _titles(active, short=True)
+    count = _count(place, runs)
+    left = _titles(active, _is_short(active, run, place, runs, width))
     room = max(width - width_of(left) - width_of(count) - 1, 0)
     return spread(left, [*crop([(clean(run), "text")], room), *count], width)
 
 
-def _titles(active: str, *, short: bool) -> Line:
-    line: Line = [(" tailtrace ", "accent bold")]
+def titles_at(active: str, run: str, place: int, runs: int, *, width: int) -> list[tuple[int, str]]:
+    """Where in `top_bar` which screen stands: the column of its key, and its name."""
+    short = _is_short(active, run, place, runs, width)
+    starts = accumulate((width_of(piece) for piece in _title_pieces(active, short)), initial=width_of(_NAME))
+    return [(start + 1, place.name) for start, place in zip(starts, SCREENS, strict=False)]
+
+
+def _is_short(active: str, run: str, place: int, runs: int, width: int) -> bool:
+    """Whether there is no room for all titles."""
+    return width_of(_titles(active, False)) + width_of([(run, ""), *_count(place, runs)]) >= width
+
+
+def _count(place: int, runs: int) -> Line:
+    return [((f"  {place + 1}/{runs}" if runs > 1 else "") + " ", "muted")]
+
+
+def _titles(active: str, short: bool) -> Line:
+    return [*_NAME, *(piece for title in _title_pieces(active, short) for piece in title)]
+
+
+def _title_pieces(active: str, short: bool) -> Iterator[Line]:
     for place in SCREENS:
         chosen = place.name == active
-        line.append((f" {place.key} ", "accent" if chosen else "faint"))
+        title: Line = [(f" {place.key} ", "accent" if chosen else "faint")]
         if chosen or not short:
-            line.append((f"{place.title} ", "strong bold" if chosen else "muted"))
-    return line
+            title.append((f"{place.title} ", "strong bold" if chosen else "muted"))
+        yield title
 
 
 def status_line(health: Health | None, note: Line, width: int, live: Line | None = None) -> Line:

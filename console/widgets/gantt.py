@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from textual import events
 from textual.message import Message
@@ -13,6 +14,7 @@ from console.widgets.frame import Frame, Geometry, geometry
 from console.widgets.ink import Line
 from console.widgets.paper import Paper
 from console.widgets.runstrips import Drawn
+from console.widgets.spots import Spot
 
 
 @dataclass(slots=True)
@@ -88,6 +90,16 @@ class Gantt(Paper):
             return None
         lanes, frame = looked
         return geometry(lanes, self.size.width, self.size.height, compact=frame.compact, worker=frame.worker)
+
+    def spots(self) -> list[Spot]:
+        """Every lane that is drawn."""
+        looked, shape = self._look(), self.shape()
+        if looked is None or shape is None:
+            return []
+        lanes, frame = looked
+        shown = frame.lanes_of(lanes)[frame.top : frame.top + shape.rows].tolist()
+        pick = (partial(self.post_message, self.Picked(None, index, twice=False)) for index in shown)
+        return [Spot(0, shape.strips + row, go) for row, go in enumerate(pick)]
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """On the minimap it scrubs at once; on the chart a drag may follow."""

@@ -53,13 +53,18 @@ def list_lines(
     lines = [rule("Same requests", width, note if len(note) + 16 <= width else f"{faster:,} faster, {slower:,} slower")]
     if not len(pairs):
         return [*lines, [("no request id was answered in both runs", "muted")]][:height]
-    room = max(height - 1, 1)
-    first = max(min(selected - room // 2, len(pairs) - room), 0)
     most = float(np.abs(changes).max()) or 1.0
-    for row in range(first, min(first + room, len(pairs))):
+    for row in rows_shown(len(pairs), selected, height):
         place = len(pairs) - 1 - row if reverse else row
         lines.append(_row(pairs, place, row == selected, most, width, other=other))
     return lines[:height]
+
+
+def rows_shown(count: int, selected: int, height: int) -> range:
+    """Which rows of the list are in `height` lines: below the heading, around the selected one."""
+    room = max(height - 1, 1)
+    first = max(min(selected - room // 2, count - room), 0)
+    return range(first, min(first + room, count))
 
 
 def _row(pairs: Pairs, place: int, chosen: bool, most: float, width: int, *, other: theme.Look) -> Line:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, cast
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
 from console.theme import Scheme, resolve
 from console.widgets.ink import Line
+from console.widgets.spots import Spot
 
 if TYPE_CHECKING:
     from console.app import Tailtrace
@@ -41,7 +43,10 @@ def strip_of(line: Line, width: int, scheme: Scheme, base: Style) -> Strip:
 
 
 class Paper(Widget):
-    """Shows what `draw` gives for its size. `redraw` asks again; a frame is drawn once, not once per line."""
+    """Shows what `draw` gives for its size. `redraw` asks again; a frame is drawn once, not once per line.
+
+    `spots` are the places of it that one can go to, by a click or by a letter.
+    """
 
     DEFAULT_CSS = """
     Paper { width: 1fr; height: 1fr; }
@@ -49,9 +54,17 @@ class Paper(Widget):
     Paper.status { background: $surface; }
     """
 
-    def __init__(self, draw: Draw, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        draw: Draw,
+        *,
+        id: str | None = None,  # noqa: A002
+        classes: str | None = None,
+        spots: Callable[[], Sequence[Spot]] | None = None,
+    ) -> None:
         super().__init__(id=id, classes=classes)
         self._draw = draw
+        self._spots = spots
         self._drawn: Sequence[Line] = ()
         self._drawn_for: tuple[int, int] | None = None
 
@@ -59,6 +72,18 @@ class Paper(Widget):
         """Draw again at the next refresh; with `layout` where the number of lines may have changed."""
         self._drawn_for = None
         self.refresh(layout=layout)
+
+    def spots(self) -> Sequence[Spot]:
+        """Where one can jump to on this paper; a click there is as good."""
+        return self._spots() if self._spots is not None else ()
+
+    def on_click(self, event: events.Click) -> None:
+        """The nearest spot to the left in that line."""
+        at = event.get_content_offset(self)
+        spots = self._spots() if self._spots is not None and at is not None else ()
+        here = [spot for spot in spots if at is not None and spot.y == at.y and spot.x <= at.x]
+        if here:
+            self.call_later(max(here, key=lambda spot: spot.x).go)
 
     def render_line(self, y: int) -> Strip:
         """Line `y` of the drawing."""

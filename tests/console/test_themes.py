@@ -1,5 +1,6 @@
 """Themes: gone through by a key, kept for the next time, and told apart by more than red and green."""
 
+import math
 from itertools import combinations
 from pathlib import Path
 
@@ -27,21 +28,21 @@ TOGETHER = (
 
 
 def seen_by(eyes: str, colour: str) -> tuple[float, ...]:
-    linear = [(int(colour[i : i + 2], 16) / 255) ** 2.2 for i in (1, 3, 5)]
+    linear = [math.pow(int(colour[i : i + 2], 16) / 255, 2.2) for i in (1, 3, 5)]
     mixed = (sum(weight * part for weight, part in zip(row, linear, strict=True)) for row in _EYES[eyes])
-    return tuple(max(value, 0.0) ** (1 / 2.2) for value in mixed)
+    return tuple(math.pow(max(value, 0.0), 1 / 2.2) for value in mixed)
 
 
 def distance(eyes: str, one: str, other: str) -> float:
     sides = zip(seen_by(eyes, one), seen_by(eyes, other), strict=True)
-    return sum((a - b) ** 2 for a, b in sides) ** 0.5
+    return math.sqrt(sum((a - b) ** 2 for a, b in sides))
 
 
 def contrast(one: str, other: str) -> float:
     """WCAG 2."""
     light = sorted(
         sum(
-            weight * (int(colour[i : i + 2], 16) / 255) ** 2.2
+            weight * math.pow(int(colour[i : i + 2], 16) / 255, 2.2)
             for weight, i in zip((0.2126, 0.7152, 0.0722), (1, 3, 5), strict=True)
         )
         for colour in (one, other)
