@@ -6,7 +6,6 @@ from itertools import product
 from typing import Final, Protocol, runtime_checkable
 
 from textual.errors import NoWidget
-from textual.screen import Screen
 from textual.widget import Widget
 
 _LETTERS: Final = "asdfghjklqwertyuiopzxcvbnm"
@@ -40,7 +39,7 @@ def labels(count: int) -> list[str]:
     return [word for word, _ in zip(words, range(count), strict=False)]
 
 
-def spots_on(screen: Screen[object]) -> list[Spot]:
+def spots_on(screen: Widget) -> list[Spot]:
     """Every place that can be seen, from the top left on, in cells of the screen."""
     found = (spot for widget in screen.walk_children(Widget) if widget.display for spot in _seen(widget))
     return sorted(found, key=lambda spot: (spot.y, spot.x))
