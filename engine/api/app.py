@@ -15,6 +15,7 @@ from engine.api.attempt import Detokenizer, Submission, Tokenised, Verdict
 from engine.api.bodies import Ask, read_chat, read_completion
 from engine.api.errors import ApiError, bad_field, unknown_model, wrong_key
 from engine.api.gateway import Gateway
+from engine.api.retries import attempt_number
 from engine.api.writer import JSON, AttemptWriter
 from recorder.errors import UserError
 from recorder.words import Status
@@ -103,7 +104,8 @@ class Api:
         terms = ask.terms.or_headers(request.headers)
         prompt, tokenised = await self._tokens(ask)
         return Submission(
-            request_id=_header(request, "X-Request-Id") or uuid.uuid4().hex,
+            request_id=_header(request, "X-Request-Id") or _header(request, "Idempotency-Key") or uuid.uuid4().hex,
+            attempt=attempt_number(request.headers),
             arrival=arrival,
             prompt=prompt,
             tokenised=tokenised,

@@ -53,6 +53,8 @@ class Submission:
     priority: int = 0
     deadline: int | None = None
     """Instant in ns after which the answer is worthless."""
+    attempt: int = 1
+    """Of its client: more than 1 where it has tried before."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ class Attempt:
     def __init__(self, rid: int, submission: Submission, detokenizer: Detokenizer) -> None:
         self.rid = rid
         self.submission = submission
-        self.number = 1
-        """Counts the workers that the request was given to, one after the loss of the other."""
+        self.number = submission.attempt
+        """Counts its client's attempts, and the workers that it was given to, one after the loss of the other."""
         self.retry_of: int | None = None
-        """The rid under which the worker before held it."""
+        """The rid of the attempt before."""
         self.worker = 0
         self.losses = 0
         """Workers that were lost while it ran on them."""
@@ -104,6 +106,11 @@ class Attempt:
         self._writing: list[Delivery] = []
         self._finish_reason: str | None = None
         self._wake = asyncio.Event()
+
+    @property
+    def workers(self) -> int:
+        """How many it was given to, this one included."""
+        return self.number - self.submission.attempt + 1
 
     @property
     def output_tokens(self) -> int:

@@ -20,6 +20,7 @@ from engine.api.errors import (
 )
 from engine.api.fleet import Fleet
 from engine.api.ledger import FrontLedger
+from engine.api.retries import Latest
 from engine.config import Config
 from engine.core import EXPIRED, Request
 from engine.messages import Cancel, Heartbeat, Ready, Starting, StepOutput, Submit
@@ -45,6 +46,7 @@ class Gateway:
         self._fleet = fleet
         self._live: dict[int, Attempt] = {}
         self._rids = itertools.count(1)
+        self._latest = Latest()
         self._cut = ""
 
     @property
@@ -66,6 +68,9 @@ class Gateway:
         self.check_open()
         deadline = deadline_of(submission.deadline, submission.arrival, self._config)
         attempt = Attempt(next(self._rids), replace(submission, deadline=deadline), self._detokenizer())
+        if submission.attempt > 1:
+            attempt.retry_of = self._latest.of(submission.tenant, submission.request_id)
+        self._latest.note(submission.tenant, submission.request_id, attempt.rid)
         self._check_length(attempt)
         choice = self._choose(attempt)
         self._ledger.arrived(attempt, self._fleet.state(choice.replica))
@@ -90,6 +95,7 @@ class Gateway:
         self._fleet.router.send(attempt.rid, choice, len(attempt.prompt))
         attempt.admitted = time.monotonic_ns()
         self._fleet.send(choice.replica, _submit(attempt))
+        self._ledger.sent(attempt)
         if self._fleet.size > 1:
             self._ledger.routed(attempt, choice.reason)
 
@@ -211,7 +217,7 @@ class Gateway:
         """Hand a request that its worker took with it to another one, or end it (SPEC A7, C9)."""
         asked = attempt.submission
         sent = len(attempt.tokens) if asked.stream else 0
-        case = HandedBack(attempt.number, attempt.losses, asked.deadline, sent)
+        case = HandedBack(attempt.workers, attempt.losses, asked.deadline, sent)
         if not self._fleet.router.living:
             attempt.fail(worker_lost(), Status.FAILED)
         elif end := ending(case, self._fleet.config, time.monotonic_ns()):
@@ -219,6 +225,7 @@ class Gateway:
         else:
             self._ledger.lost(attempt, why)
             attempt.again(next(self._rids), self._detokenizer())
+            self._latest.note(asked.tenant, asked.request_id, attempt.rid)
             choice = replace(self._choose(attempt), reason=Reason.HANDED_BACK)
             self._ledger.arrived(attempt, self._fleet.state(choice.replica))
             self._gate.hands_over(_request(attempt), choice.replica)

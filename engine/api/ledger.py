@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from engine.api.attempt import Attempt, Verdict
+from engine.api.beginnings import Beginning, Beginnings
 from engine.api.deliveries import Delivery
 from engine.messages import Heartbeat, StepOutput
 from recorder.producer import Producer
@@ -33,8 +34,10 @@ class State:
 class FrontLedger:
     """Writes what only the front end knows. Times in ns of the run's monotonic clock."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: Producer, beginnings: Beginnings | None = None) -> None:
         self._row = producer.row
+        self._beginnings = beginnings
+        self._begun: dict[int, Beginning] = {}
         self._deliver: Callable[..., bool] = producer.appender("deliveries")
         self._at_arrival: dict[int, dict[str, object]] = {}
         self.settled = asyncio.Event()
@@ -46,9 +49,15 @@ class FrontLedger:
         known = {**_asked(attempt), "worker": attempt.worker, **vars(state)}
         self._at_arrival[attempt.rid] = known
         self._row("requests", **known, status=Status.OPEN)
-        if attempt.number == 1:
+        if attempt.workers == 1:
             self._tokenised(attempt)
         self.settled.clear()
+
+    def sent(self, attempt: Attempt) -> None:
+        """It is on its way, and has time to be compared with those before it."""
+        if self._beginnings:
+            met = self._begun[attempt.rid] = self._beginnings.meet(attempt.rid, attempt.submission.prompt)
+            self._at_arrival[attempt.rid].update(prefix_of=met.prefix_of, prefix_tokens=met.prefix_tokens)
 
     def delivery(self, output: StepOutput, t_received: int) -> Delivery:
         """A step whose row is written when its last stream is."""
@@ -108,6 +117,8 @@ class FrontLedger:
             http_status=attempt.http_status,
             retry_after_ms=attempt.failure.retry_after_ms if attempt.failure else None,
         )
+        if self._beginnings and (met := self._begun.pop(attempt.rid, None)):
+            self._beginnings.answered(met, attempt.tokens)
 
     def _tokenised(self, attempt: Attempt) -> None:
         """How long its prompt took to tokenise; after the row of the request, so that readers know whose it was."""

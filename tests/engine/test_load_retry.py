@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.load.client import Outcome, drive
-from engine.load.retry import Again, Refusal, RetryBudget, Retrying, decide
+from engine.load.retry import Again, Refusal, Replicas, RetryBudget, Retrying, decide
 from engine.load.workload import Arrival
 from tests.engine.served import DEADLINE_S
 
@@ -113,6 +113,55 @@ async def test_without_retries_nothing_is_sent_twice() -> None:
     asked = [Arrival(arrival_s=0, prompt="x", id="a")]
     (outcome,) = await against(1, Retrying(), asked, {})
     assert (outcome.status, outcome.retries, outcome.error) == ("rejected", 0, "full")
+
+
+def test_whoever_is_refused_goes_to_the_others_and_then_to_who_may_be_asked_first() -> None:
+    """SPEC B2: at once to another replica; when all have refused, to the one whose wait is over first."""
+    replicas, budget, now = Replicas(3, first=1), RetryBudget(0.0, 9), 5 * MS
+    asked, waits = [replicas.at], []
+    for wait_ms in (300, 40, 200, 100):
+        refusal = Refusal(529, 0.0, wait_ms, 0.0)
+        again = decide(refusal, Retrying(9), 0, left_ns=None, budget=budget, draw=0.5, replicas=replicas, now=now)
+        assert again.wait_ns is not None
+        now += again.wait_ns
+        asked.append(replicas.at)
+        waits.append(again.wait_ns // MS)
+    assert asked == [1, 2, 0, 2, 2]
+    assert waits == [0, 0, 40, 100]
+
+
+async def test_of_several_servers_one_that_refuses_is_left_for_another() -> None:
+    """SPEC B2. Each is the first for its share; headers tell the other that it is another attempt, and of what."""
+    told: list[tuple[str, str, str | None]] = []
+
+    def answering(name: str, status: int) -> web.Application:
+        async def answer(request: web.Request) -> web.Response:
+            told.append((name, request.headers["X-Request-Id"], request.headers.get("X-Attempt")))
+            if status != 200:
+                headers = {"Retry-After-Ms": "60000", "X-Server-Time": f"{time.time():.3f}"}
+                return web.Response(status=status, text='{"error": {"message": "full"}}', headers=headers)
+            return web.Response(text='data: {"choices": [{"finish_reason": "stop"}]}\n\ndata: [DONE]\n\n')
+
+        app = web.Application()
+        app.router.add_post("/v1/completions", answer)
+        return app
+
+    runners = [web.AppRunner(answering(name, status)) for name, status in (("full", 529), ("free", 200))]
+    sites = []
+    for runner in runners:
+        await runner.setup()
+        sites.append(web.TCPSite(runner, "127.0.0.1", 0))
+        await sites[-1].start()
+    asked = [Arrival(arrival_s=0, prompt="x", id=name) for name in "ab"]
+    try:
+        sending = drive([site.name for site in sites], "m", asked, None, lambda outcomes: None, retry=Retrying(1))
+        outcomes = await asyncio.wait_for(sending, DEADLINE_S)
+    finally:
+        for runner in runners:
+            await runner.cleanup()
+    assert [(outcome.status, outcome.retries) for outcome in outcomes] == [("ok", 1), ("ok", 0)]
+    assert {outcome.url for outcome in outcomes} == {sites[1].name}
+    assert sorted(told) == [("free", "a", "2"), ("free", "b", None), ("full", "a", None)]
 
 
 async def test_all_requests_share_the_budget() -> None:
