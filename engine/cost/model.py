@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.cost.solve import Array
 from engine.simulate.clock import Delays
-from engine.simulate.cost import KnownTime, LinearCost, TwoRegimes
+from engine.simulate.cost import KnownTime, LinearCost, Shape, TwoRegimes
 from recorder.errors import UserError
 
 COEFFICIENTS: Final = ("step", "decode", "decode_kv", "prefill", "prefill_pair")
@@ -29,8 +29,8 @@ class CostFit:
     decode: LinearCost
     mixed: LinearCost
     delays: Delays
-    sizes: tuple[int, ...] = ()
-    """As `TwoRegimes` has them."""
+    shape: Shape = field(default_factory=Shape)
+    """What no linear cost has."""
     trained_on: int = 0
     """Steps or requests that it was learnt from."""
     device_share: float | None = None
@@ -41,8 +41,8 @@ class CostFit:
     @property
     def cost(self) -> KnownTime:
         """The cost of a plan."""
-        one = self.decode == self.mixed and not self.sizes
-        return self.decode if one else TwoRegimes(self.decode, self.mixed, self.sizes)
+        one = self.decode == self.mixed and not self.shape
+        return self.decode if one else TwoRegimes(self.decode, self.mixed, self.shape)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `run.json`."""

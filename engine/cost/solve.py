@@ -42,15 +42,34 @@ def robust(columns: Array, target: Array) -> Array:
     What stalls added is no property of a step, yet it was time that passed: at the end all coefficients are scaled so
     that their predictions sum to the targets' sum.
     """
-    weights = 1 / target
+    found = _huber(columns, target, target)
+    predicted = float((columns @ found).sum())
+    return found * (float(target.sum()) / predicted) if predicted > 0 else found
+
+
+def slopes(columns: Array, target: Array, kind: Array) -> Array:
+    """Shape (k,): how the positive `target` (n,) rises with `columns` (n, k) among observations of one `kind` (n,).
+
+    What a kind takes by itself is thus of no importance. As `robust`, but nothing is scaled.
+    """
+    columns, centred = columns.copy(), target.copy()
+    for each in np.unique(kind):
+        alike = kind == each
+        columns[alike] -= columns[alike].mean(axis=0)
+        centred[alike] -= np.median(target[alike])
+    return _huber(columns, centred, target)
+
+
+def _huber(columns: Array, target: Array, size: Array) -> Array:
+    """Coefficients >= 0 for residuals relative to `size`, the large ones weighted down."""
+    weights = 1 / size
     found = non_negative(columns * weights[:, None], target * weights)
     for _ in range(_ROUNDS):
-        relative = (columns @ found - target) / target
+        relative = (columns @ found - target) / size
         spread = 1.4826 * float(np.median(np.abs(relative)))
         if spread < 1e-9:
             break
         huber = np.sqrt(np.minimum(1, _HUBER * spread / np.maximum(np.abs(relative), 1e-300)))
-        weights = huber / target
+        weights = huber / size
         found = non_negative(columns * weights[:, None], target * weights)
-    predicted = float((columns @ found).sum())
-    return found * (float(target.sum()) / predicted) if predicted > 0 else found
+    return found

@@ -1,16 +1,20 @@
 """A cost model from a run's own steps: execution by what was computed, host time between steps by its mean."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from engine.cost.model import PS_PER_NS, CostError, CostFit, coefficients, linear
-from engine.cost.solve import Array, robust
+from engine.calls import Attention
+from engine.cost.model import PS_PER_NS, CostError, CostFit, linear
+from engine.cost.solve import Array, robust, slopes
 from engine.simulate.clock import Delays
-from engine.simulate.cost import LinearCost, TwoRegimes
+from engine.simulate.cost import LinearCost, Shape, TwoRegimes
+from recorder.run import RunInfo
 from recorder.tables import RunTables
 from recorder.words import Role
 
@@ -38,6 +42,10 @@ class Steps:
     device: Array
     ended: Array
     """When each pass was over, on the run's clock."""
+    calls: Array
+    """Calls of attention that each step made."""
+    attention: Attention | None = None
+    """What those were counted by; None: it is not known of this engine, and there are none."""
 
     def __len__(self) -> int:
         return len(self.execution)
@@ -50,7 +58,8 @@ class Steps:
 
     def part(self, chosen: "slice | np.typing.NDArray[np.bool_]") -> "Steps":
         """Some of them."""
-        return Steps(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+        arrays = {field.name: getattr(self, field.name)[chosen] for field in fields(self) if field.name != "attention"}
+        return Steps(**arrays, attention=self.attention)
 
 
 Form = Callable[[Steps], TwoRegimes]
@@ -64,8 +73,11 @@ def read_steps(tables: RunTables) -> Steps:
     columns = _columns(steps, slices)
     execution = stamps["t_done"] - stamps["t_exec"]
     kept = (columns[:, 1] + columns[:, 3] > 0) & (execution > 0)
+    attention = _attention(tables.info)
     every = Steps(
         columns=columns,
+        calls=_calls(steps, slices, attention),
+        attention=attention,
         execution=execution,
         plan=stamps["t_exec"] - stamps["t_sched"],
         commit=stamps["t_end"] - stamps["t_done"],
@@ -89,7 +101,7 @@ def fit_steps(steps: Steps, delays: Delays) -> CostFit:
         source="steps",
         decode=cost.decode,
         mixed=cost.mixed,
-        sizes=cost.sizes,
+        shape=cost.shape,
         delays=replace(delays, plan_ns=round(steps.plan.mean()), commit_ns=round(steps.commit.mean())),
         trained_on=len(steps),
         device_share=float(steps.device[known].sum() / steps.execution[known].sum()) if known.any() else None,
@@ -103,7 +115,7 @@ def _best_form(steps: Steps) -> tuple[Form, dict[str, float]]:
     first, second = steps.part(slice(None, half)), steps.part(slice(half, None))
     best: Form = _one_regime
     told = _errors(second, best(first))
-    for form in (_one_regime_by_size, *((_two_regimes, _two_regimes_by_size) if _can_be_two(first) else ())):
+    for form in (_two_regimes, _by_size) if _can_be_two(first) else ():
         errors = _errors(second, form(first))
         if errors["mean"] < _BETTER * told["mean"]:
             best, told = form, errors
@@ -131,40 +143,42 @@ def _two_regimes(steps: Steps) -> TwoRegimes:
     return TwoRegimes(linear(decode), linear(robust(mixed.columns, mixed.execution)))
 
 
-def _one_regime_by_size(steps: Steps) -> TwoRegimes:
-    return _by_size(steps, _one_regime(steps))
+def _by_size(steps: Steps) -> TwoRegimes:
+    """As two regimes, but every number of decodes alone takes what it typically takes, and every call of attention.
 
-
-def _two_regimes_by_size(steps: Steps) -> TwoRegimes:
-    return _by_size(steps, _two_regimes(steps))
-
-
-def _by_size(steps: Steps, cost: TwoRegimes) -> TwoRegimes:
-    """With the typical miss of each number of decodes alone; few steps of a number count for little.
-
-    Then all is scaled to the time that the steps took together, as `robust` does.
+    What contexts and calls take is learnt among decodes alone of one number; numbers seen seldom lean on the trend of
+    all. All is scaled to the time that the steps took together, as `robust` does.
     """
-    missed = steps.execution - _predicted(steps, cost)
-    alone = np.where(steps.mixed, 0, steps.columns[:, 1])
-    sizes = [0.0] * int(min(alone.max(initial=0), _MOST_SIZES))
-    for size in range(1, len(sizes) + 1):
-        some = missed[alone == size]
-        sizes[size - 1] = float(np.median(some)) * len(some) / (len(some) + _INERTIA) if len(some) else 0.0
-    found = replace(cost, sizes=tuple(round(each * PS_PER_NS) for each in sizes))
-    return _scaled(found, float(steps.execution.sum() / _predicted(steps, found).sum()))
+    alone, mixed = steps.part(~steps.mixed), steps.part(steps.mixed)
+    size, columns = alone.columns[:, 1], np.column_stack([alone.columns[:, 2], alone.calls])
+    found = slopes(columns, alone.execution, size)
+    rest = np.maximum(alone.execution - columns @ found, 1.0)
+    step, decode = robust(np.column_stack([np.ones(len(rest)), size]), rest)
+    missed = rest - step - decode * size
+    sizes = [_leaning(missed[size == each]) for each in range(1, int(min(size.max(), _MOST_SIZES)) + 1)]
+    by = float(rest.sum() / (rest - missed + np.array([0.0, *sizes, 0.0])[_place(size, sizes)]).sum())
+    beside = robust(mixed.columns, np.maximum(mixed.execution - found[1] * mixed.calls, 1.0))
+    sizes_ps = tuple(round(each * by * PS_PER_NS) for each in sizes)
+    shape = Shape(sizes_ps, round(found[1] * PS_PER_NS), steps.attention or Attention())
+    return TwoRegimes(linear([step * by, decode * by, found[0], 0, 0]), linear(beside), shape)
 
 
-def _scaled(cost: TwoRegimes, by: float) -> TwoRegimes:
-    decode, mixed = (linear(coefficients(each) * by) for each in (cost.decode, cost.mixed))
-    return TwoRegimes(decode, mixed, tuple(round(each * by) for each in cost.sizes))
+def _leaning(missed: Array) -> float:
+    """The typical miss of the steps of one size; few of them count for little."""
+    return float(np.median(missed)) * len(missed) / (len(missed) + _INERTIA) if len(missed) else 0.0
+
+
+def _place(size: Array, sizes: Sequence[float]) -> "np.typing.NDArray[np.int64]":
+    """Of each size in a list that has 0 before its first entry and after its last."""
+    return np.minimum(size, len(sizes) + 1).astype(np.int64)
 
 
 def _predicted(steps: Steps, cost: TwoRegimes) -> Array:
     """In ns, shape (n,)."""
-    beyond = np.array([0, *cost.sizes, 0]) / PS_PER_NS
-    size = np.minimum(steps.columns[:, 1], len(beyond) - 1).astype(np.int64)
+    sizes = np.array([0, *cost.shape.sizes, 0]) / PS_PER_NS
+    beyond = sizes[_place(steps.columns[:, 1], cost.shape.sizes)]
     alone, beside = (_times(steps.columns, each) for each in (cost.decode, cost.mixed))
-    chosen: Array = np.where(steps.mixed, beside, alone + beyond[size])
+    chosen: Array = np.where(steps.mixed, beside, alone + beyond) + steps.calls * cost.shape.call / PS_PER_NS
     return chosen
 
 
@@ -192,8 +206,7 @@ def _columns(steps: pa.Table, slices: pa.Table) -> Array:
     keys, place = _places(steps, slices)
     size = steps.num_rows
     tokens, before = _floats(slices, "tokens")[keys], _floats(slices, "computed_before")[keys]
-    role = np.array(slices["role"].cast(pa.string()).to_pylist(), dtype=object)[keys]
-    decode = role == Role.DECODE.value
+    decode = _decodes(slices)[keys]
     pairs = tokens * before + tokens * (tokens - 1) / 2
     return np.column_stack(
         [
@@ -204,6 +217,31 @@ def _columns(steps: pa.Table, slices: pa.Table) -> Array:
             np.bincount(place[~decode], pairs[~decode], size),
         ]
     )
+
+
+def _attention(info: RunInfo) -> Attention | None:
+    return Attention.on(str(info.model.get("device", "")), int(info.config.get("kv", {}).get("block_size", 16)))
+
+
+def _calls(steps: pa.Table, slices: pa.Table, attention: Attention | None) -> Array:
+    """Shape (n,): calls of attention that each step made."""
+    found = np.zeros(steps.num_rows)
+    if attention is None or not steps.num_rows:
+        return found
+    keys, place = _places(steps, slices)
+    tokens, before = (_floats(slices, name)[keys].astype(np.int64) for name in ("tokens", "computed_before"))
+    order = np.argsort(place, kind="stable")
+    parts = list(zip(tokens[order].tolist(), before[order].tolist(), strict=True))
+    starts = np.flatnonzero(np.diff(place[order], prepend=-1)).tolist()
+    for first, end in pairwise([*starts, len(parts)]):
+        found[place[order[first]]] = attention.calls(parts[first:end])
+    return found
+
+
+def _decodes(slices: pa.Table) -> "np.typing.NDArray[np.bool_]":
+    """Which slices are decodes."""
+    found: np.typing.NDArray[np.bool_] = pc.equal(slices["role"].cast(pa.string()), Role.DECODE.value).to_numpy()
+    return found
 
 
 def _places(steps: pa.Table, slices: pa.Table) -> "tuple[np.typing.NDArray[np.intp], np.typing.NDArray[np.intp]]":

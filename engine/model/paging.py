@@ -11,17 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.calls import TILE_ROWS, WASTED_BLOCKS, split_by_width
 from engine.model.spec import ModelSpec
 
 Masks = dict[int | None, Tensor | None]
 """By window: what to add to the scores of the last keys; None where the kernel knows causality by itself."""
 
-# One more group of decodes costs a layer about as much as gathering and reading so many blocks for nothing. Reckoned
-# from the cost of a call, not tuned; the number for GPUs has not been tried on one.
-_WASTED_BLOCKS = {"cpu": 8, "cuda": 2048}
-# Scores of so many rows stay in a core's cache: the attention of a prefill of 512 took 3.9 ms a layer, 9.7 in one piece
-# (bf16, this operator alone).
-_TILE_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +80,7 @@ class AttentionPlanner:
         self.kv_heads = spec.kv_heads
         self.windows = tuple(dict.fromkeys(spec.windows))
         self.fused = device.type != "cpu" if fused is None else fused
-        self.wasted_blocks = _WASTED_BLOCKS[device.type]
+        self.wasted_blocks = WASTED_BLOCKS[device.type]
 
     def plan(self, spans: Sequence[Span]) -> AttentionPlan:
         """Plan a step whose rows are the spans' tokens in order: first those of one token, shortest context first."""
@@ -134,7 +129,7 @@ class AttentionPlanner:
         gather = None
         if span.before:
             gather = self.tensor(self._heads(np.asarray(span.blocks[: self._width(span)])).T.ravel())
-        step = span.tokens if self.fused else _TILE_ROWS
+        step = span.tokens if self.fused else TILE_ROWS["cpu"]
         tiles = []
         for first in range(0, span.tokens, step):
             stop = min(first + step, span.tokens)
@@ -160,15 +155,3 @@ class AttentionPlanner:
         if window is not None:
             hidden |= key <= queries - window
         return torch.zeros(hidden.shape, dtype=self.dtype, device=self.device).masked_fill_(hidden, float("-inf"))
-
-
-def split_by_width(widths: Sequence[int], wasted_blocks: int) -> list[range]:
-    """Cut rows of rising width into runs, each padded to its widest, none wasting more than `wasted_blocks`."""
-    runs, stop = [], len(widths)
-    while stop:
-        start, wasted = stop - 1, 0
-        while start and (wasted := wasted + widths[stop - 1] - widths[start - 1]) <= wasted_blocks:
-            start -= 1
-        runs.append(range(start, stop))
-        stop = start
-    return runs[::-1]

@@ -1,8 +1,9 @@
 """What a step costs in virtual time: fixed, or linear in tokens and context; and what is predicted from that."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
+from engine.calls import Attention, Part
 from engine.config import CostConfig
 from engine.core import Slice, StepPlan
 from engine.messages import StepTimes
@@ -59,13 +60,34 @@ class LinearCost:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What a step takes beyond a linear cost (or less), in whole ps."""
+
+    sizes: tuple[int, ...] = ()
+    """Of 1, 2, ... decodes alone: kernels suit some numbers better than others."""
+    call: int = 0
+    """Each call of attention."""
+    attention: Attention = field(default_factory=Attention)
+
+    def __bool__(self) -> bool:
+        return any(self.sizes) or self.call > 0
+
+    def of_size(self, decodes: int) -> int:
+        """What their number makes of it, for decodes alone."""
+        return self.sizes[decodes - 1] if 0 < decodes <= len(self.sizes) else 0
+
+    def of_calls(self, parts: Iterable[Part]) -> int:
+        """What the calls of attention for these slices take."""
+        return self.call * self.attention.calls(parts) if self.call else 0
+
+
+@dataclass(frozen=True)
 class TwoRegimes:
     """Steps of decodes alone cost `decode`, steps that also compute prompts `mixed`: devices run them differently."""
 
     decode: LinearCost
     mixed: LinearCost
-    sizes: tuple[int, ...] = ()
-    """What a step of 1, 2, ... decodes alone takes beyond `decode` (or less), in ps: kernels suit some sizes better."""
+    shape: Shape = field(default_factory=Shape)
 
     def __call__(self, plan: StepPlan) -> int:
         """In ns, rounded down."""
@@ -78,13 +100,10 @@ class TwoRegimes:
 
     def ps(self, plan: StepPlan) -> int:
         """What the plan's own regime says, in ps."""
+        calls = self.shape.of_calls((part.tokens, part.computed_before) for part in plan.slices)
         if any(part.role is not Role.DECODE for part in plan.slices):
-            return self.mixed.ps(plan)
-        return self.decode.ps(plan) + self.beyond(len(plan.slices))
-
-    def beyond(self, decodes: int) -> int:
-        """The entry of `sizes` for so many decodes, if there is one."""
-        return self.sizes[decodes - 1] if 0 < decodes <= len(self.sizes) else 0
+            return calls + self.mixed.ps(plan)
+        return calls + self.decode.ps(plan) + self.shape.of_size(len(plan.slices))
 
 
 KnownTime = LinearCost | TwoRegimes

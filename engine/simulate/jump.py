@@ -2,8 +2,8 @@
 
 While no request comes, ends, or runs out of blocks, every pass gives one token to each decode. Its cost grows by the
 same amount from pass to pass, so that a stretch is an arithmetic series. All other passes are planned one by one, by
-the rules of `engine.scheduling.scheduler`, but with sums over decodes in place of a walk over them. `covers` tells for
-which configurations; property tests hold both to the same stamps.
+the rules of `engine.scheduling.scheduler`, but with sums over decodes in place of a walk over them. `covered.py` tells
+for which configurations; property tests hold both to the same stamps.
 """
 
 from bisect import bisect_left
@@ -12,26 +12,18 @@ from collections.abc import Callable, Sequence
 from heapq import heappop
 from typing import Final
 
-from engine.config import Config, to_dict
+from engine.scheduling.router import Backlog
 from engine.simulate.book import Book, Pace
 from engine.simulate.clock import PS_PER_NS
-from engine.simulate.cost import KnownTime, pairs
+from engine.simulate.cost import KnownTime
+from engine.simulate.prices import Prices
 from engine.simulate.results import Results
-from engine.simulate.router import Backlog
 from engine.simulate.running import Decodes, Running
 from engine.simulate.series import passes_within
 from engine.simulate.setup import Setup
 from recorder.schema import code
 from recorder.words import Reason, Status
 
-_KNOWN: Final = {
-    "scheduler": {
-        *("max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold"),
-        *("max_batch_size", "max_queue_delay_ms", "max_queue_delay_microseconds"),  # heard by other policies alone
-    },
-    "kv": {"block_size", "num_blocks", "memory_mb", "token_bytes", "watermark"},
-}
-"""Keys that jumps heed. All others of these sections have to be at their defaults, which ask for nothing more."""
 _STABLE: Final = (Reason.SEQ_SLOTS, Reason.KV_BLOCKS)
 """Why the head of the queue can't start until a request ends."""
 _DRAIN: Final = -1
@@ -39,21 +31,6 @@ _OK, _REJECTED = code(Status.OK), code(Status.REJECTED)
 
 Part = tuple[Running, int, int]
 """A slice of a prompt in a plan: whose, tokens, new blocks."""
-
-
-def covers(setup: Setup) -> bool:
-    """Whether jumps decide as the scheduler would: continuous batching, first come first served, and a linear cost
-    in one regime or two.
-
-    Whatever else is configured has to be lived through pass by pass; so a policy that comes later is never jumped over.
-    """
-    have, default = to_dict(setup.config), to_dict(Config())
-    return isinstance(setup.cost, KnownTime) and all(
-        have[section][name] == value
-        for section, known in _KNOWN.items()
-        for name, value in default[section].items()
-        if name not in known
-    )
 
 
 class JumpWorker:
@@ -76,11 +53,6 @@ class JumpWorker:
             raise TypeError("a jump needs a linear cost, in one regime or two")
         config, delays = setup.config, setup.delays
         self._number = number
-        cost, most = setup.cost.regimes, config.scheduler.max_num_seqs
-        self._alone = [cost.decode.step + cost.decode.decode * n + cost.beyond(n) for n in range(most + 1)]
-        self._beside = [cost.mixed.step + cost.mixed.decode * n for n in range(most + 1)]
-        """What a pass of n decodes costs beside their contexts: alone, and beside prompts."""
-        self._alone_kv, self._mixed = cost.decode.decode_kv, cost.mixed
         self._plan_ps = delays.plan_ns * PS_PER_NS
         self._commit_ps = delays.commit_ns * PS_PER_NS
         self._host_ps = self._plan_ps + self._commit_ps
@@ -112,6 +84,7 @@ class JumpWorker:
         self.waiting_tokens = 0
         self._prompts: list[Running] = []
         self._decodes = Decodes(self._block_size)
+        self._prices = Prices(setup.cost.regimes, self._max_seqs, self._decodes)
         self._prepaid: list[Running] = []
         """New decodes that already hold the block of their next token."""
         self._starts = 0
@@ -243,17 +216,15 @@ class JumpWorker:
 
     def _express(self) -> None:
         """Take it in, compute its prompt beside the decodes, end who ends: what `_take_in` and `_pass` do, at once."""
-        t, index, cost, decodes = self._t, self._incoming.popleft()[1], self._mixed, self._decodes
+        t, index, decodes = self._t, self._incoming.popleft()[1], self._decodes
         n, prompt = len(decodes.members), self._demand.prompt[index]
-        price = self._beside[n] + cost.decode_kv * (decodes.base + n * decodes.count)
-        price += prompt * cost.prefill + prompt * (prompt - 1) // 2 * cost.prefill_pair
-        decodes.count += 1
-        self._t = t + self._host_ps + price
+        running = Running(index, prompt, self._demand.total[index])
+        self._t = t + self._host_ps + self._prices.of_mixed(((running, prompt, 0),))
         self._queued[index] = t // PS_PER_NS
         self._first_scheduled[index] = (t + self._plan_ps) // PS_PER_NS
+        decodes.count += 1
         if decodes.ends and decodes.ends[0][0] <= decodes.count:
             self._end_decodes()
-        running = Running(index, prompt, self._demand.total[index])
         running.computed = running.high_water = prompt
         running.order = self._starts
         self._starts += 1
@@ -276,8 +247,12 @@ class JumpWorker:
             passes = min(passes, decodes.affordable(self.free))
             if not passes:
                 return self._pass()
-        slope = self._alone_kv * n
-        first = self._alone[n] + self._alone_kv * decodes.base + slope * count
+        prices = self._prices
+        slope = prices.alone_kv * n
+        first = prices.alone[n] + prices.alone_kv * decodes.base + slope * count
+        if prices.has_calls:
+            calls, lasting = prices.calls()
+            first, passes = first + calls, min(passes, lasting)
         pace = first + self._host_ps
         last = t + (passes - 1) * pace + slope * ((passes - 1) * (passes - 2) // 2)  # where the last one begins
         if last >= limit:
@@ -313,10 +288,9 @@ class JumpWorker:
             self._start_waiting(parts, budget, evicted, t_exec)
         if not n and not parts:
             return self._pause()
-        alone = first = self._alone[n] + self._alone_kv * (decodes.base + n * decodes.count)
-        if parts:
-            first = self._price_mixed(n, parts)
+        first = self._prices.of_mixed(parts) if parts else self._prices.of_decodes()
         if self._book:
+            alone = self._prices.of_decodes() if parts else first
             self._book.begin(1, decodes, Pace(t, first, 0, alone), parts, self._prepaid)
         self._prepaid.clear()
         started = n + len(self._prompts)
@@ -352,14 +326,6 @@ class JumpWorker:
         self._rest(0)
         self._tell_refusals()
         return True
-
-    def _price_mixed(self, n: int, parts: Sequence[Part]) -> int:
-        """What the next pass costs for its `n` decodes beside prompts, in ps."""
-        cost, decodes = self._mixed, self._decodes
-        price = self._beside[n] + cost.decode_kv * (decodes.base + n * decodes.count)
-        for running, tokens, _ in parts:
-            price += tokens * cost.prefill + pairs(tokens, running.computed) * cost.prefill_pair
-        return price
 
     def _chunk(self, running: Running, budget: int) -> int:
         """Tokens of a prompt that a step with `budget` tokens left computes; 0 if none."""

@@ -41,6 +41,8 @@ class Workload:
     """Deadlines, each from its arrival."""
     prefixes: Sequence[Sequence[int]] | None = None
     """For each 512 tokens of a prompt a number that says what they and all before them are, equal where those are."""
+    begins: Alike | None = None
+    """The same told otherwise, where there are no such numbers: whom each prompt begins like."""
     open_ended: bool = False
     """Nobody asked for these `max_tokens`: they may be cut to what a worker has room for."""
     closed: ThinkTime | None = None
@@ -62,7 +64,9 @@ class Workload:
 
     @cached_property
     def alike(self) -> Alike:
-        """Which prompts begin like others, by `prefixes`."""
+        """Which prompts begin like others."""
+        if self.begins:
+            return self.begins
         if self.prefixes:
             return alike(self.prefixes, self.prompt_tokens.tolist())
         return Alike(np.zeros(len(self), np.int64), np.zeros(len(self), np.int64))

@@ -11,10 +11,11 @@ from engine.cost.model import CostFit
 from engine.cost.solve import Array
 from engine.cost.stamps import Stamps
 from engine.simulate.clock import Delays
+from engine.simulate.contents import Alike
 from engine.simulate.cost import Cost
+from engine.simulate.covered import covers
 from engine.simulate.files import VirtualRun
 from engine.simulate.front import Arrival, Outcome, request_id
-from engine.simulate.jump import covers
 from engine.simulate.jumped import jump_through
 from engine.simulate.results import Results
 from engine.simulate.setup import Setup
@@ -98,6 +99,7 @@ def _workload(arrivals: Sequence[Arrival]) -> Workload:
         ids=[arrival.request_id or request_id(rid) for rid, arrival in enumerate(arrivals, 1)],
         tiers=[arrival.tier for arrival in arrivals],
         tenants=[arrival.tenant for arrival in arrivals],
+        begins=Alike(column("prefix_of"), column("prefix_tokens")),
     )
 
 

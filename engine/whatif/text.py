@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from engine.cost.model import CostFit
-from engine.simulate.cost import LinearCost
+from engine.simulate.cost import LinearCost, Shape
 from engine.whatif.answer import STATISTICS as ASKED
 from engine.whatif.answer import Answer
 from engine.whatif.measures import LATENCIES, STAGES, Summary
@@ -12,6 +12,8 @@ from engine.whatif.self_check import STATISTICS as CHECKED
 from engine.whatif.self_check import SelfCheck
 
 _WIDTH: Final = 12
+_SHOWN: Final = 8
+"""Batch sizes of which the cost is told one by one."""
 _TITLES: Final = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E"}
 
 
@@ -59,11 +61,12 @@ def fit_lines(fit: CostFit) -> Iterator[str]:
     """The coefficients in their units, where they are from, and their held-out error."""
     learnt = {"configuration": "as configured", "steps": f"from {fit.trained_on:,} steps"}
     yield f"cost model {learnt.get(fit.source, f'from the stamps of {fit.trained_on:,} requests')}"
-    if fit.decode == fit.mixed:
+    if isinstance(fit.cost, LinearCost):
         yield f"  every step    {_cost(fit.decode)}"
     else:
         yield f"  decode alone  {_cost(fit.decode)}"
         yield f"  with prompts  {_cost(fit.mixed)}"
+    yield from _shape_lines(fit.shape)
     delays = fit.delays
     yield (
         f"  host          {_us(delays.plan_ns)} to plan, {_us(delays.commit_ns)} to hand out each pass;"
@@ -81,6 +84,16 @@ def _cost(cost: LinearCost) -> str:
         f"{cost.step / 1e9:.4g} ms + {cost.decode / 1e6:.4g} us/decode + {cost.decode_kv / 1e3:.4g} ns/cached token"
         f" + {cost.prefill / 1e6:.4g} us/prompt token + {cost.prefill_pair / 1e3:.4g} ns/pair"
     )
+
+
+def _shape_lines(shape: Shape) -> Iterator[str]:
+    """What no line fits, where something does not."""
+    if any(shape.sizes):
+        each = ", ".join(f"{n}: {ps / 1e9:+.3g}" for n, ps in enumerate(shape.sizes[:_SHOWN], 1))
+        more = f", and {len(shape.sizes) - _SHOWN} more sizes" if len(shape.sizes) > _SHOWN else ""
+        yield f"  decodes alone ms beyond the line by their number: {each}{more}"
+    if shape.call:
+        yield f"  attention     {shape.call / 1e9:.3g} ms/call, one for each group of like contexts or tile of a prompt"
 
 
 def _held_out(name: str, value: float) -> str:

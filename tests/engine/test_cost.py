@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.calls import Attention
 from engine.config import Config, KvConfig, SchedulerConfig
 from engine.core import Slice, StepPlan
 from engine.cost.model import CostError, CostFit, coefficients
@@ -82,24 +83,54 @@ def test_a_runs_own_steps_give_the_cost_it_was_made_with(tmp_path: Path) -> None
     assert fit.device_share == 1.0
 
 
-def made_steps(decode: Array, mixed: Array) -> Steps:
+def made_steps(decode: Array, mixed: Array, sizes: Array | None = None, call: float = 0.0) -> Steps:
+    """Every other one of decodes alone; calls of attention come and go with neither size nor context."""
     rng = np.random.default_rng(7)
-    some = columns(rng, 300)
+    some = columns(rng, 600)
+    some[:, 1] = rng.integers(1, 9, 600)
     some[::2, 3:] = 0
-    is_mixed = some[:, 3] > 0
-    time = np.where(is_mixed, some @ mixed, some @ decode)
-    return Steps(some, time, np.full(300, 1e5), np.full(300, 2e5), time * 0.9, np.cumsum(time))
+    is_mixed, calls = some[:, 3] > 0, rng.integers(1, 5, 600).astype(float)
+    time = np.where(is_mixed, some @ mixed, some @ decode) + call * calls
+    if sizes is not None:
+        time += np.where(is_mixed, 0, sizes[some[:, 1].astype(int) - 1])
+    plan, commit = np.full(600, 1e5), np.full(600, 2e5)
+    return Steps(some, time, plan, commit, time * 0.9, np.cumsum(time), calls * (call > 0), Attention(16, 8, 64))
+
+
+ONE = np.array([20e6, 1e6, 2e3, 1e6, 300.0])
+OTHER = np.array([35e6, 0.5e6, 1e3, 2e6, 100.0])
 
 
 def test_two_regimes_are_told_apart_only_where_there_are_two() -> None:
-    one = np.array([20e6, 1e6, 2e3, 1e6, 300.0])
-    other = np.array([35e6, 0.5e6, 1e3, 2e6, 100.0])
-    fit = fit_steps(made_steps(one, other), DELAYS)
+    fit = fit_steps(made_steps(ONE, OTHER), DELAYS)
     assert isinstance(fit.cost, TwoRegimes)
-    assert coefficients(fit.mixed) == pytest.approx(other, rel=1e-3)
-    assert coefficients(fit.decode)[:3] == pytest.approx(one[:3], rel=1e-3)
-    assert isinstance(fit_steps(made_steps(one, one), DELAYS).cost, LinearCost)
+    assert not fit.shape
+    assert coefficients(fit.mixed) == pytest.approx(OTHER, rel=1e-3)
+    assert coefficients(fit.decode)[:3] == pytest.approx(ONE[:3], rel=1e-3)
+    assert isinstance(fit_steps(made_steps(ONE, ONE), DELAYS).cost, LinearCost)
     assert fit.device_share == pytest.approx(0.9)
+
+
+def test_sizes_that_suit_kernels_and_calls_of_attention_are_learnt() -> None:
+    sizes = np.array([-2e6, 4e6, -3e6, -3e6, 1e6, 0, 2e6, -1e6])
+    steps = made_steps(ONE, OTHER, sizes, call=2.5e6)
+    fit = fit_steps(steps, DELAYS)
+    assert fit.shape.call == pytest.approx(2.5e9, rel=0.01)
+    assert coefficients(fit.mixed) == pytest.approx(OTHER, rel=0.01)
+    each = [fit.decode.step + n * fit.decode.decode + fit.shape.of_size(n) for n in range(1, 9)]
+    assert np.array(each) / 1e3 == pytest.approx(ONE[0] + np.arange(1, 9) * ONE[1] + sizes, rel=0.02)
+    assert fit.held_out["step_p95"] < 0.03
+
+
+def test_calls_of_attention_are_those_of_the_model() -> None:
+    """Groups of like contexts, and tiles of prompts; of engines that are not this one nothing is known."""
+    attention = Attention.on("cpu", 16)
+    assert attention is not None
+    assert attention.calls([(1, 15), (1, 16), (1, 79)]) == 1, "7 blocks wasted"
+    assert attention.calls([(1, 15), (1, 16), (1, 160)]) == 2
+    assert attention.calls([(1, 15), (64, 0), (65, 9), (2, 3)]) == 1 + 1 + 2 + 1
+    assert attention.calls([]) == 0
+    assert Attention.on("NVIDIA GeForce RTX 4090", 16) is None
 
 
 def test_two_regimes_charge_by_whether_there_is_a_prompt() -> None:
@@ -110,7 +141,8 @@ def test_two_regimes_charge_by_whether_there_is_a_prompt() -> None:
 
 
 def test_a_fit_survives_being_stored() -> None:
-    fit = fit_steps(made_steps(np.array([20e6, 1e6, 2e3, 1e6, 300.0]), np.array([35e6, 1e6, 1e3, 2e6, 9.0])), DELAYS)
+    fit = fit_steps(made_steps(ONE, OTHER, np.linspace(0, 7e6, 8), call=2e6), DELAYS)
+    assert fit.shape
     assert CostFit.from_dict(fit.to_dict()) == fit
     with pytest.raises(CostError, match="can't be read"):
         CostFit.from_dict({"source": "steps"})

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.calls import Attention
 from engine.config import Config, ConfigError, Key, KvConfig, SchedulerConfig, from_dict, keys
 from engine.simulate.clock import Delays
-from engine.simulate.cost import LinearCost, TwoRegimes
+from engine.simulate.cost import KnownTime, LinearCost, Shape, TwoRegimes
 from engine.simulate.covered import covers
 from engine.simulate.files import VirtualRun
 from engine.simulate.front import Outcome
@@ -35,6 +36,15 @@ MS = 1_000_000
 
 
 @st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    """What no linear cost has: sizes that suit, and calls of attention."""
+    sizes = draw(st.lists(st.integers(0, 900_000_000), max_size=6))
+    waste, tile = draw(st.sampled_from([0, 2, 8])), draw(st.sampled_from([0, 5]))
+    attention = Attention(draw(st.sampled_from([1, 4, 16])), waste, tile)
+    return Shape(tuple(sizes), draw(st.integers(0, 700_000_000)), attention)
+
+
+@st.composite
 def setups(draw: st.DrawFn) -> Setup:
     """Tight and roomy, chunked and not, on fast and slow devices."""
     seqs = draw(st.integers(1, 8))
@@ -51,7 +61,8 @@ def setups(draw: st.DrawFn) -> Setup:
         LinearCost(*(draw(st.integers(0, top)) for top in (5_000_000_000, 900_000_000, 3_000_007, 90_000_000, 700_001)))
         for _ in range(2)
     )
-    cost = draw(st.sampled_from([one, TwoRegimes(one, other)]))
+    costs: list[KnownTime] = [one, TwoRegimes(one, other), TwoRegimes(one, other, draw(shapes()))]
+    cost = draw(st.sampled_from(costs))
     delays = Delays(
         ingress_ns=draw(st.integers(0, 3 * MS)),
         plan_ns=draw(st.integers(0, 200 * US)),
