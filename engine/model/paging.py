@@ -18,7 +18,6 @@ Masks = dict[int | None, Tensor | None]
 """By window: what to add to the scores of the last keys; None where the kernel knows causality by itself."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """A sequence's part of a step: `tokens` new rows on top of `before` cached ones, and its block table."""

@@ -11,10 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.calls import split_by_width
 from engine.model.errors import ModelError
 from engine.model.gguf_file import read_gguf_header
 from engine.model.loader import load_model
-from engine.calls import split_by_width
 from engine.model.source import open_model
 from engine.model.spec import PRESETS, spec_from_gguf, spec_from_hf
 from engine.model.weights import DummyWeights
