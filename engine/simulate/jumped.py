@@ -3,16 +3,21 @@
 from array import array
 from typing import Final
 
+import numpy as np
+
+from engine.scheduling.router import Backlog, least_queued
 from engine.simulate.book import Book
 from engine.simulate.drive import FOREVER, drive
 from engine.simulate.files import VirtualRun
 from engine.simulate.jump import JumpWorker
 from engine.simulate.results import Demand, Results
-from engine.simulate.router import Backlog, least_queued
 from engine.simulate.setup import Setup
 from engine.simulate.sources import ClosedLoop, OpenLoop
 from engine.simulate.unfold import Unfolder
 from engine.simulate.workload import Workload
+from recorder.producer import PartProducer
+from recorder.schema import code
+from recorder.words import EventKind, Reason
 
 _AT_ONCE: Final = 4096
 """Requests that a worker is told of together."""
@@ -57,7 +62,21 @@ def jump_through(setup: Setup, workload: Workload, files: VirtualRun | None = No
         worker.advance(FOREVER)
     for unfolder, book in books:
         unfolder.write(book)
+    if front and backlogs:
+        _write_routes(results, front)
     return results
+
+
+def _write_routes(results: Results, front: PartProducer) -> None:
+    """Why each request went to its worker. No prefix ever decided: none are cached where jumps are made."""
+    columns = {
+        "t": np.asarray(results.arrival),
+        "worker": results.column("worker"),
+        "rid": np.arange(len(results)) + 1,
+        "kind": code(EventKind.ROUTED),
+        "reason": code(Reason.LEAST_QUEUED),
+    }
+    front.extend("events", columns, len(results))
 
 
 def _feed(worker: JumpWorker, results: Results, ingress_ns: int) -> int:
