@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from engine.api.beginnings import Beginnings
 from engine.api.fleet import Fleet
 from engine.api.gateway import Gateway
 from engine.api.ledger import TABLES, FrontLedger
@@ -165,7 +166,7 @@ class Engine:
         self.run = create_run(options.runs, _describe(options)) if config.record.enabled else None
         self.recorder = RecorderProcess(self.run, options.tail_host, options.tail_port) if self.run else None
         self._producer = open_producer(self.run, "frontend", TABLES, config.record.ring_mb)
-        self.ledger = FrontLedger(self._producer)
+        self.ledger = FrontLedger(self._producer, beginnings=Beginnings(config.kv.block_size) if self.run else None)
         self._fleet = Fleet(config, options.workers)
         self.gateway = Gateway(self.ledger, options.source.tokenizer.detokenizer, config, self._fleet)
         self.workers = [
