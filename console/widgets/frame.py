@@ -21,8 +21,8 @@ WIDE: Final = 100
 """From this width on the gutter also says how each request stands."""
 _TALL: Final = 30
 """From this height on the minimap has a second row."""
-_ROOMY: Final = 12
-"""From this room on the strips that have a height get two rows."""
+_ROOMY: Final = (12, 18)
+"""From this room on the strips that have a height get a row more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def bands(workers: Sequence[int], looked_at: int | None, room: int, *, compact: 
         return ()
     own: tuple[Band, ...] = (Band(looked_at, STEPS, brief=True),)
     if room >= 4 and not compact:
-        height = 2 if room >= _ROOMY else 1
+        height = 1 + sum(room >= enough for enough in _ROOMY)
         own = (Band(looked_at, STEPS), *(Band(looked_at, what, height) for what in (WAITING, KV, DEVICE)))
     left = max(room - sum(band.height for band in own), 0)
     others = [worker for worker in workers if worker != looked_at][:left]

@@ -120,7 +120,7 @@ def _gaps(life: Life) -> Pane:
     def draw(i: int, width: int) -> Line:
         gap = gaps[i]
         named = _NAME if width >= _ROOTED else _SHORT
-        room = max(width - 57 - named, 0)
+        room = max(width - 58 - named, 0)
         look, most = theme.cause_look(gap["worst"]), duration(gap["parts_ns"].get(gap["worst"], 0))
         return [
             (fit(f"token {gap['token']:,}", 10), "text"),
@@ -151,9 +151,9 @@ def _composition(gap: TokenGap, longest: int, room: int) -> Line:
     before = 0
     for cause, ns in gap["parts_ns"].items():
         look = theme.cause_look(cause)
-        stop = (before + ns) * size // gap["ns"] if gap["ns"] else 0
-        drawn += [(look.glyph, look.style)] * (stop - len(drawn))
         before += ns
+        stop = (2 * before * size + gap["ns"]) // (2 * gap["ns"]) if gap["ns"] else 0
+        drawn += [(look.glyph, look.style)] * (stop - len(drawn))
     return runs([*drawn, *[(" ", "text")] * (room - len(drawn))])
 
 

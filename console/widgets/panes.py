@@ -42,6 +42,8 @@ class Slot:
 
 def slots(panes: int, active: int, width: int, height: int) -> list[Slot]:
     """The panes there is room for, the active one among them: downwards in each column, then in the next one."""
+    if not panes:
+        return []
     columns = 2 if width >= TWO_COLUMNS else 1
     rows = min(max(height // _LOW, 1), -(-panes // columns))
     shown = min(rows * columns, panes)

@@ -10,7 +10,9 @@ from tests.console.screens import press, screen_text, settle
 from tests.console.tui_runs import all_rejected, damaged, empty, mixed_ends, no_duration, one_request
 
 ODD = [all_rejected, damaged, empty, mixed_ends, no_duration, one_request]
-KEYS = (*"w  nN", "enter", *"jkc", "escape", *"sad0.,[]", "left", "right", "end", "home", *"r-ymo")
+ENDS = ("left", "right", "end", "home")
+STRETCH = ("v", "shift+right", *"vxf", "escape")
+KEYS = (*"w  nN", "enter", *"jkc", "escape", *"sad0.,[]", *ENDS, *"r-yOz", *STRETCH, *"mo")
 
 
 @pytest.mark.parametrize("screen", ["overview", "timeline", "compare"])
