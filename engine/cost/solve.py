@@ -39,12 +39,18 @@ def non_negative(columns: Array, target: Array) -> Array:
 def robust(columns: Array, target: Array) -> Array:
     """Shape (k,): as `non_negative`, for positive targets of any size, with relative residuals and Huber's weights.
 
-    What stalls added is no property of a step, yet it was time that passed: at the end all coefficients are scaled so
-    that their predictions sum to the targets' sum.
+    What small stalls add is no property of a step, yet it is time that passes: at the end all coefficients are scaled
+    by `passed`.
     """
     found = _huber(columns, target, target)
-    predicted = float((columns @ found).sum())
-    return found * (float(target.sum()) / predicted) if predicted > 0 else found
+    return found * passed(target, columns @ found)
+
+
+def passed(target: Array, predicted: Array) -> float:
+    """The factor that brings predictions to the time that passed. A large stall counts no more than its step itself:
+    what comes once in a recording would be spread over every step that is ever predicted."""
+    whole = float(predicted.sum())
+    return float(np.minimum(target, 2 * predicted).sum()) / whole if whole > 0 else 1.0
 
 
 def slopes(columns: Array, target: Array, kind: Array) -> Array:

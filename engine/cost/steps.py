@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from engine.calls import Attention
 from engine.cost.model import PS_PER_NS, CostError, CostFit, linear
-from engine.cost.solve import Array, robust, slopes
+from engine.cost.solve import Array, passed, robust, slopes
 from engine.simulate.clock import Delays
 from engine.simulate.cost import LinearCost, Shape, TwoRegimes
 from recorder.run import RunInfo
@@ -156,7 +156,7 @@ def _by_size(steps: Steps) -> TwoRegimes:
     step, decode = robust(np.column_stack([np.ones(len(rest)), size]), rest)
     missed = rest - step - decode * size
     sizes = [_leaning(missed[size == each]) for each in range(1, int(min(size.max(), _MOST_SIZES)) + 1)]
-    by = float(rest.sum() / (rest - missed + np.array([0.0, *sizes, 0.0])[_place(size, sizes)]).sum())
+    by = passed(rest, rest - missed + np.array([0.0, *sizes, 0.0])[_place(size, sizes)])
     beside = robust(mixed.columns, np.maximum(mixed.execution - found[1] * mixed.calls, 1.0))
     sizes_ps = tuple(round(each * by * PS_PER_NS) for each in sizes)
     shape = Shape(sizes_ps, round(found[1] * PS_PER_NS), steps.attention or Attention())

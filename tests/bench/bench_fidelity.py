@@ -73,12 +73,12 @@ CASES = {
 }
 
 
-def really(folder: Path, load: Load, config: dict[str, int], options: argparse.Namespace) -> Recorded:
+def really(folder: Path, load: Load, config: dict[str, int], requests: int, options: argparse.Namespace) -> Recorded:
     """One real run in a fresh engine, or the one that was kept."""
     if options.judge:
         return kept(folder)
     folder.mkdir(parents=True)
-    workload = load.write(folder / "workload.jsonl", options.requests)
+    workload = load.write(folder / "workload.jsonl", requests)
     extra = ["--load-format", options.load_format] if options.load_format else []
     toml = "[scheduler]\n" + "".join(f"{key} = {value}\n" for key, value in config.items())
     with serving(folder, toml, extra) as url:
@@ -107,12 +107,13 @@ def one_repetition(
     folder: Path, options: argparse.Namespace
 ) -> dict[str, tuple[dict[str, Summary], dict[str, Summary]]]:
     """Learn from one run, then meet the three others."""
-    learnt = really(folder / "learn", LEARN_LOAD, LEARN_CONFIG, options)
+    learnt = really(folder / "learn", LEARN_LOAD, LEARN_CONFIG, options.learn_requests, options)
     fit = fit_recording(learnt, engine_of(learnt))
     _say(f"learnt from {fit.trained_on} steps, held out: {fit.held_out}")
     found = {}
     for name, (load, config) in CASES.items():
-        found[name] = predicted(fit, really(folder / name.replace(" ", "-"), load, config, options))
+        real = really(folder / name.replace(" ", "-"), load, config, options.requests, options)
+        found[name] = predicted(fit, real)
         _say(f"{name}: {json.dumps(found[name][1])}")
     return found
 
@@ -141,6 +142,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--requests", type=int, default=60)
+    parser.add_argument("--learn-requests", type=int, default=120, help="of the run that is learnt from")
     parser.add_argument("--load-format", choices=("auto", "dummy"))
     parser.add_argument("--keep", type=Path, help="folder for the runs (default: a temporary one)")
     parser.add_argument("--judge", type=Path, help="folder of kept runs: serve nothing, predict them once more")

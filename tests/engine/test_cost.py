@@ -59,14 +59,14 @@ def test_no_non_negative_solution_is_closer(seed: int) -> None:
         assert np.linalg.norm(some @ other - target) >= least - 1e-9
 
 
-def test_stalls_bend_nothing_but_their_time_is_kept() -> None:
+def test_stalls_bend_nothing_and_count_for_no_more_than_a_step() -> None:
     rng = np.random.default_rng(1)
     some = columns(rng, 400)
     truth = np.array([20e6, 1e6, 2e3, 1e6, 300.0])
     target = some @ truth * rng.uniform(0.98, 1.02, 400)
     target[::40] += 400e6
     found = robust(some, target)
-    assert (some @ found).sum() == pytest.approx(target.sum(), rel=1e-9)
+    assert (some @ found).sum() == pytest.approx(np.minimum(target, 2 * some @ truth).sum(), rel=0.01)
     stretched = (some @ found) / (some @ truth)
     assert stretched.max() / stretched.min() < 1.05
 
