@@ -27,6 +27,8 @@ class Cell:
     typical_ns: int
     victims: int = 0
     """Slow requests that lost something to it."""
+    culprits: int = 0
+    """How many are behind it, where they are not told apart."""
     measured: bool = True
 
 

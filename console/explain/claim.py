@@ -1,14 +1,14 @@
 """The pieces that a suspect has claimed, and how much they are: of the excess, or of what everybody waits for. Pure."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Final, Literal
 
-from console.explain.cells import Cell, excess
+from console.explain.cells import Cell
 from console.explain.evidence import Evidence
 from console.explain.finding import Culprit, Finding, Kind, Nature, Steps
 from console.filter import Filter, Part
@@ -33,7 +33,7 @@ class Claim:
     @cached_property
     def ns(self) -> Fraction:
         """What they sum to, on average for a request."""
-        return sum((value(self.evidence, self.view, cell) for cell in self.cells), Fraction(0))
+        return total(self.evidence, self.view, self.cells)
 
     @property
     def share(self) -> Fraction:
@@ -43,9 +43,10 @@ class Claim:
     @cached_property
     def causes(self) -> dict[str, Fraction]:
         """Its causes, largest first; those that are less than in the other cohort are below 0."""
-        found: dict[str, Fraction] = {}
+        cells: dict[str, list[Cell]] = {}
         for cell in self.cells:
-            found[cell.cause] = found.get(cell.cause, Fraction(0)) + value(self.evidence, self.view, cell)
+            cells.setdefault(cell.cause, []).append(cell)
+        found = {cause: total(self.evidence, self.view, some) for cause, some in cells.items()}
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     @cached_property
@@ -75,7 +76,9 @@ class Claim:
     @property
     def blamed(self) -> int:
         """How many requests are behind it."""
-        return len({cell.culprit for cell in self.cells if cell.culprit is not None and self._spent(cell) > 0})
+        spent = [cell for cell in self.cells if self._spent(cell) > 0]
+        named = {cell.culprit for cell in spent if cell.culprit is not None}
+        return len(named) + (max((cell.culprits for cell in spent), default=0) if self.view == "everyone" else 0)
 
     def by_root(self) -> dict[str, float]:
         """Parts of what was lost by what kept the head of the queue out, largest first."""
@@ -137,11 +140,13 @@ class Claim:
         return cell.slow_ns if self.view == "tail" else cell.typical_ns
 
 
-def value(evidence: Evidence, view: View, cell: Cell) -> Fraction:
-    """What one cell is, on average for a request, in ns."""
-    if view == "tail":
-        return excess(cell, evidence.slow, evidence.typical)
-    return Fraction(cell.typical_ns, evidence.typical.n)
+def total(evidence: Evidence, view: View, cells: Iterable[Cell]) -> Fraction:
+    """What cells sum to, on average for a request, in ns."""
+    cells = list(cells)
+    typical = Fraction(sum(cell.typical_ns for cell in cells), evidence.typical.n) if cells else Fraction(0)
+    if view == "everyone" or not cells:
+        return typical
+    return Fraction(sum(cell.slow_ns for cell in cells), evidence.slow.n) - typical
 
 
 def excess_name(evidence: Evidence) -> str:

@@ -179,6 +179,8 @@ class Evidence:
     """What changed in the queue at the instants that matter: a lost worker, a cache that stopped to hit."""
     began: int
     """The first arrival, from which the console counts time."""
+    censored: int
+    """Requests that ended without an answer or have not ended: every percentile is a lower bound."""
     incomplete: int
     drops: int
     left_out: int

@@ -114,6 +114,7 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
         shift=shift,
         around={t: ask.of_slow(Around, "around", t=t)[0] for t in sorted(instants)},
         began=_began(session),
+        censored=ask.plain("censored")[0]["n"],
         incomplete=ask.plain("incomplete")[0]["n"],
         drops=ask.plain("recorder_health")[0]["drops"],
         left_out=session.tables.left_out.passes,
@@ -136,7 +137,7 @@ def _cells(ask: _Ask, slow: Asked, typical: Asked) -> tuple[Cell, ...]:
         if row["cohort"] == "slow":
             cell = replace(cell, slow_ns=row["ns"], victims=row["victims"])
         else:
-            cell = replace(cell, typical_ns=row["ns"])
+            cell = replace(cell, typical_ns=row["ns"], culprits=row["culprits"] if row["culprit"] is None else 0)
         found[key] = replace(cell, measured=cell.measured and row["measured"])
     return tuple(split(found.values(), slow, typical))
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from console.diagnosis import HEALTHY_RATIO
 from console.explain.cells import Cell
-from console.explain.claim import Claim, View, value
+from console.explain.claim import Claim, View, total
 from console.explain.evidence import Evidence
 from console.explain.finding import Finding, Nature
 from console.explain.suspects import SUSPECTS
@@ -49,7 +49,7 @@ def account(evidence: Evidence) -> Account:
     """Who takes the tail, and how much of it nobody can tell."""
     view = _view(evidence)
     claims, unexplained = _claimed(evidence, view)
-    whole = sum((value(evidence, view, cell) for cell in evidence.cells), Fraction(0))
+    whole = total(evidence, view, evidence.cells)
     told: list[tuple[Claim, Finding]] = []
     for suspect in SUSPECTS:
         claim = Claim(evidence, view, tuple(claims[suspect.kind]), whole)
@@ -58,8 +58,7 @@ def account(evidence: Evidence) -> Account:
             told.append((claim, _tidy(finding, claim)))
     told.sort(key=lambda pair: _rank(pair[1], pair[0]))
     shares = sum((claim.share for claim, _ in told), Fraction(0))
-    rest = sum((value(evidence, view, cell) for cell in unexplained), Fraction(0))
-    unknown = rest / whole if whole else Fraction(0)
+    unknown = total(evidence, view, unexplained) / whole if whole else Fraction(0)
     return Account(
         evidence=evidence,
         view=view,

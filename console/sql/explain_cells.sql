@@ -1,7 +1,8 @@
 -- Of what is the time of the slow and of the typical answered requests made, in ns? One row for a cause, its root and who is
 -- behind it. Two culprits are found here beside those of the causes: whoever waits behind the head of the queue blames
 -- whoever kept that head out for the same root (where one request did most of it), and whoever was on its way to a worker
--- in the middle of a step blames the longest prompt in that step.
+-- in the middle of a step blames the longest prompt in that step. Of the many whom typical requests blame for a cause, those
+-- behind least of it are one row without a culprit; `culprits` says how many they are.
 WITH lived AS (
     SELECT
         rid, attempt, e2e_ns,
@@ -41,12 +42,22 @@ in_flight AS (
     FROM sent JOIN slices USING (worker, step)
     WHERE role <> 'decode'
     GROUP BY ALL
+),
+parts AS (
+    SELECT
+        cohort, cause, blamed.root, coalesce(behind, culprit, prompt) AS culprit,
+        sum(ns)::BIGINT AS ns, count(DISTINCT rid) FILTER (cohort = 'slow') AS victims, bool_and(measured) AS measured
+    FROM blamed
+    LEFT JOIN heads ON heads.head = culprit AND heads.root = blamed.root AND starts_with(cause, 'QUEUE/BEHIND_')
+    LEFT JOIN in_flight USING (rid, attempt, cause)
+    GROUP BY ALL
+),
+ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY cohort, cause, root ORDER BY ns DESC, culprit) AS place FROM parts
 )
 SELECT
-    cohort, cause, blamed.root, coalesce(behind, culprit, prompt) AS culprit,
-    sum(ns)::BIGINT AS ns, count(DISTINCT rid) AS victims, bool_and(measured) AS measured
-FROM blamed
-LEFT JOIN heads ON heads.head = culprit AND heads.root = blamed.root AND starts_with(cause, 'QUEUE/BEHIND_')
-LEFT JOIN in_flight USING (rid, attempt, cause)
+    cohort, cause, root, CASE WHEN cohort = 'slow' OR place <= 1000 THEN culprit END AS culprit,
+    count(culprit) AS culprits, sum(ns)::BIGINT AS ns, max(victims) AS victims, bool_and(measured) AS measured
+FROM ranked
 GROUP BY ALL
 ORDER BY ALL

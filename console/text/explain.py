@@ -16,6 +16,8 @@ from console.widgets.ink import Line, bar, clean, crop, duration, fit, rule
 
 _BAR: Final = 12
 _NAME: Final = 22
+_MUCH: Final = 0.2
+"""So much that has no cause is part of the verdict."""
 _INDENT: Final = "     "
 _GLYPHS: Final = {
     Nature.MEASUREMENT: ("!", "bad"),
@@ -52,12 +54,16 @@ def _head(found: Account, width: int) -> Iterator[Line]:
     yield from wrapped(_tail(found), width, "text")
     if found.whole_ns is not None:
         yield from wrapped(_whole(found), width, "muted")
-    censored = sum(n for state, n in evidence.states.items() if state in {"open", "expired", "cancelled", "failed"})
-    if censored:
-        yield from wrapped(lower_bound_note(censored), width, "warn")
+    if evidence.censored:
+        yield from wrapped(lower_bound_note(evidence.censored), width, "warn")
 
 
 def _verdict(found: Account) -> str:
+    unknown = f", and {_percent(float(found.unexplained)).strip()} is unexplained"
+    return _named(found) + (unknown if found.unexplained >= _MUCH else "")
+
+
+def _named(found: Account) -> str:
     if found.prominent:
         return ", ".join(TITLES[finding.kind].lower() for finding in found.prominent[:3])
     if not found.evidence.states:

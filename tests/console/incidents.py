@@ -43,6 +43,7 @@ class Traffic:
     scheduler: Section = field(default_factory=dict)
     kv: Section = field(default_factory=dict)
     workers: int = 1
+    faults: Section = field(default_factory=dict)
 
     def arrivals(self) -> Ints:
         """Poisson, in ns."""
@@ -64,6 +65,7 @@ class Traffic:
         """What serves them."""
         base = {"max_num_seqs": 16, "max_num_batched_tokens": 2048}
         plain = {"scheduler": {**base, **self.scheduler}, "kv": dict(self.kv), "cost": dict(GPU)}
+        plain["faults"] = dict(self.faults)
         return from_dict(plain, "an incident")
 
     def served(self, run: Path, workload: Workload | None = None) -> Path:
@@ -187,6 +189,19 @@ def _prefixed(run: Path, *, changed: bool) -> Path:
     return traffic.served(run, replace(traffic.workload(), prefixes=prefixes))
 
 
+_FLEET: Final = replace(_BUSY, n=700, rate=34.0, workers=2)
+
+
+def worker_lost(run: Path) -> Path:
+    """One of two workers dies in the middle: who was on it begins again, and all wait for the other."""
+    return replace(_FLEET, faults={"worker_lost": "1@10"}).served(run)
+
+
+def both_workers(run: Path) -> Path:
+    """The same with both."""
+    return _FLEET.served(run)
+
+
 # -- what is planted into a simulated run ------------------------------------------------------------------------------
 
 
@@ -278,6 +293,7 @@ INCIDENTS: Final[Mapping[str, Incident]] = {
     "collections of garbage": Incident("gc_pauses", collections, chats_alone),
     "a starved tier": Incident("starved_tier", starved_tier, fair_tiers),
     "a closed loop": Incident("closed_loop", closed_loop, open_loop),
+    "a lost worker": Incident("worker_lost", worker_lost, both_workers),
     "a saturated queue": Incident("queue_saturated", saturated, unhurried),
     "a prefix that changed": Incident("cache_misses", cache_misses, cache_hits),
 }

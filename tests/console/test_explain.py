@@ -243,6 +243,7 @@ def test_a_run_without_steps_says_what_cannot_be_known(tmp_path: Path) -> None:
     said = text(write_run(tmp_path, {"requests": rows}, recorded_tables=["requests"]))
     assert "? unexplained           ████████████  100.0%" in said
     assert "No steps were recorded in this run" in said
+    assert "nothing stands out, and 100.0% is unexplained" in said
 
 
 def test_a_killed_run_and_a_live_one_are_told_as_they_are(tmp_path: Path) -> None:

@@ -153,6 +153,18 @@ def test_a_closed_loop_is_known_by_its_arrivals_and_not_by_what_the_run_says(tol
     assert "closed" not in str(open_tables(run).info.workload)
 
 
+def test_the_lost_worker_is_told_with_what_became_of_its_requests(told: Told) -> None:
+    """SPEC A7, C9."""
+    run, account = told(incidents.worker_lost)
+    found = first(account)
+    with Session(run) as session:
+        hit = session.query("SELECT count(*) AS n FROM requests WHERE status = 'failed'")["n"][0].as_py()
+    assert found.figures == {"workers": [1], "attempts": hit, "answered_again": hit}
+    assert "the queue that began to grow then" in " ".join(found.sentences)
+    assert found.share is not None
+    assert found.share > 0.9
+
+
 def test_the_rush_leaves_a_plateau(told: Told) -> None:
     """SPEC B3: a plateau in the tail is a saturated queue."""
     _, account = told(incidents.saturated)

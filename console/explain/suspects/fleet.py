@@ -50,8 +50,7 @@ def _tell(claim: Claim) -> Finding | None:
     left = len(claim.evidence.losses) - len(lost)
     sentences = [
         f"{'Worker' if len(lost) == 1 else 'Workers'} {who} of {len(claim.evidence.losses)} was lost: "
-        f"{counted(hit, 'attempt')} went with it, {again:,} of them were answered by another attempt,"
-        f" {hit - again:,} were not; {counted(left, 'worker')} served on."
+        f"{_became(hit, again)}; {counted(left, 'worker')} served on."
     ]
     if claim.cells and claim.ns > 0:
         sentences.append(f"{claim.opening(claim.named_causes())}: time with it, and the queue that began to grow then.")
@@ -67,6 +66,16 @@ def _tell(claim: Claim) -> Finding | None:
         suggestion=Suggestion("see why it died (its stderr, the kernel's log); keep room for the loss of one worker"),
         figures={"workers": [loss.worker for loss in lost], "attempts": hit, "answered_again": again},
     )
+
+
+def _became(hit: int, again: int) -> str:
+    """What became of those who were on it."""
+    if not hit:
+        return "nobody was on it"
+    went = f"{counted(hit, 'attempt')} went with it"
+    if again == hit:
+        return f"{went}, and all were answered by another"
+    return f"{went}, of which {again:,} were answered by another and {hit - again:,} by none"
 
 
 def _queue(evidence: Evidence, loss: Loss) -> str:
