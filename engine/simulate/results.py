@@ -10,7 +10,7 @@ from engine.config import Config
 from engine.core import Request
 from engine.messages import Finished
 from engine.scheduling.admission import refusal
-from engine.simulate.front import Outcome
+from engine.simulate.front import Outcome, answers
 from engine.simulate.setup import Setup
 from engine.simulate.workload import Ints, Workload
 from recorder.schema import NONE, code
@@ -71,10 +71,10 @@ class Results:
 
     @classmethod
     def of(cls, workload: Workload, setup: Setup, outcomes: Sequence[Outcome]) -> "Results":
-        """The same of outcomes that were found step by step."""
+        """The same of outcomes that were found step by step; of a request that was tried again, the last attempt's."""
         results = cls(workload, Demand(workload, setup))
         results.demand.refused = {}
-        for place, outcome in enumerate(outcomes):
+        for place, outcome in enumerate(answers(outcomes)):
             results.arrival[place], results.worker[place] = outcome.arrival.arrival, outcome.worker
             results.status[place] = code(outcome.status)
             results.returned[place] = NONE if outcome.returned is None else outcome.returned

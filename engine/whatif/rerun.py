@@ -15,7 +15,7 @@ from engine.simulate.contents import Alike
 from engine.simulate.cost import Cost
 from engine.simulate.covered import covers
 from engine.simulate.files import VirtualRun
-from engine.simulate.front import Arrival, Outcome, request_id
+from engine.simulate.front import Arrival, Outcome, answers, request_id
 from engine.simulate.jumped import jump_through
 from engine.simulate.results import Results
 from engine.simulate.setup import Setup
@@ -84,7 +84,7 @@ def _stepped(arrivals: Sequence[Arrival], setup: Setup, run: Path | None) -> Rer
         run=run,
         workers=setup.workers,
     )
-    return Rerun(stamps_of(outcomes), sum(outcome.end.preemptions for outcome in outcomes if outcome.end))
+    return Rerun(stamps_of(answers(outcomes)), sum(outcome.end.preemptions for outcome in outcomes if outcome.end))
 
 
 def _workload(arrivals: Sequence[Arrival]) -> Workload:
