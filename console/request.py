@@ -92,7 +92,7 @@ def life_of(session: Session, rid: int, attempt: int, cursor: "duckdb.DuckDBPyCo
         gaps=[],
         neighbours=[],
         passes=[],
-        family=rows(ask("request_attempts", rid=rid)),
+        family=rows(ask("request_attempts", rid=rid, id=request["request_id"] or "")),
         steps=[],
         events=events,
     )

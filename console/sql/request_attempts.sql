@@ -1,11 +1,14 @@
--- Which attempts belong together? Those of the same id, and those that one retries or that retry it, oldest first.
-WITH RECURSIVE family AS (
-    SELECT rid, request_id, retry_of FROM requests WHERE rid = $rid
+-- Which attempts belong together? Those of the same id, and those that one retries or that retry it, oldest first. The chain
+-- is followed in the few rows that retry one; all others are looked at once.
+WITH RECURSIVE tries AS MATERIALIZED (
+    SELECT rid, retry_of FROM requests WHERE retry_of IS NOT NULL
+),
+family AS (
+    SELECT rid FROM requests WHERE rid = $rid OR ($id <> '' AND request_id = $id)
     UNION
-    SELECT r.rid, r.request_id, r.retry_of
-    FROM requests AS r
-    JOIN family AS f
-        ON r.retry_of = f.rid OR r.rid = f.retry_of OR (r.request_id = f.request_id AND f.request_id <> '')
+    SELECT CASE WHEN tries.rid = family.rid THEN tries.retry_of ELSE tries.rid END
+    FROM tries
+    JOIN family ON tries.rid = family.rid OR tries.retry_of = family.rid
 )
 SELECT
     rid, attempt, request_id, retry_of, worker, status, http_status, reason, retry_after_ms, arrival, returned,

@@ -15,8 +15,9 @@ shared AS (
     JOIN steps ON steps.worker = slices.worker AND steps.step = slices.step
     WHERE slices.worker = $worker AND slices.step BETWEEN $first AND $last AND slices.rid <> $rid
     GROUP BY slices.rid
-)
+),
+names AS (SELECT DISTINCT ON (rid) rid, request_id FROM requests SEMI JOIN shared ON shared.rid = requests.rid)
 SELECT shared.rid, names.request_id, passes, tokens, prefill_tokens, ns, prefill_ns
 FROM shared
-LEFT JOIN (SELECT DISTINCT ON (rid) rid, request_id FROM requests ORDER BY rid, attempt) AS names ON names.rid = shared.rid
+LEFT JOIN names ON names.rid = shared.rid
 ORDER BY prefill_tokens DESC, ns DESC, shared.rid
