@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from console.guards import LATENCIES, PERCENTILES
 from console.session import Session, rows
 from console.slo import Slo
@@ -21,7 +23,8 @@ _S_AN_HOUR: Final = 3600
 class Figures:
     """What one run says; times in ns. `percentiles` are per measure: n, p50, p95, p99, max.
 
-    `took_s` is how long it took to make the run, where it was made for this.
+    `answered` are the requests that it answered, `request_id` and `e2e_ns`, and `took_s` is how long it took to make
+    the run, where it was made for this.
     """
 
     states: Mapping[str, int]
@@ -29,6 +32,7 @@ class Figures:
     """The row of `slo.sql`."""
     window_ns: int
     percentiles: Mapping[str, Mapping[str, Any]]
+    answered: pa.Table | None = None
     took_s: float = 0.0
 
     @property

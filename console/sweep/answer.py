@@ -1,18 +1,26 @@
 """From the figures of all levels to what a sweep says: plain data for JSON, and what its text is made of."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from console.figures import NS_A_MS, NS_A_S, Figures, ratio, values_of
 from console.guards import Guard, Values
 from console.measures import REPORTED, WINDOW_FORMULA
 from console.slo import Slo
+from console.statistics import Paired, paired
 from console.sweep import reference
 from console.sweep.knee import KNEE_FORMULA, SATURATION_FORMULA, Knee, Point, find_knee, saturated
 from console.sweep.plan import LOAD, Level, Plan
 
+PAIRED_FORMULA: Final = (
+    "E2E minus that of the same request at the first level; low to high: 95 % bootstrap of the median"
+)
 _CENSORED: Final = ("open", "expired", "cancelled", "failed")
 
 
@@ -47,6 +55,12 @@ class Sweep:
     def broken(self, values: Values) -> list[Guard]:
         """The guard rails that a level breaks; relative ones look at the first level."""
         return [guard for guard in self.question.guards if not guard.holds(values, self.values[0])]
+
+    @cached_property
+    def paired(self) -> list[Paired | None]:
+        """E2E of each level minus that of the first, request by request, in ms; None for the first (SPEC D7)."""
+        first, *others = (found.answered for found in self.figures)
+        return [None, *(_differences(first, other) for other in others)]
 
     @property
     def knee_level(self) -> Level | None:
@@ -83,6 +97,13 @@ def answer(question: Question, figures: Sequence[Figures]) -> Sweep:
     return Sweep(question, figures, values, find_knee(points) if is_load else None, full)
 
 
+def _differences(first: pa.Table | None, other: pa.Table | None) -> Paired | None:
+    if first is None or other is None:
+        return None
+    both = first.join(other, "request_id", join_type="inner", right_suffix="_other")
+    return paired(pc.subtract(both["e2e_ns_other"], both["e2e_ns"]).to_numpy() / NS_A_MS)
+
+
 def document(sweep: Sweep, runs: Sequence[str | None]) -> dict[str, Any]:
     """What `tailtrace sweep --json` prints; `runs` are the folders of the levels' runs."""
     question = sweep.question
@@ -115,6 +136,7 @@ def formulas(priced: bool) -> dict[str, str]:
         "saturated": SATURATION_FORMULA,
         "knee": KNEE_FORMULA,
         "mm1_ms": reference.LABEL,
+        "paired_e2e_ms": PAIRED_FORMULA,
     }
 
 
@@ -150,6 +172,7 @@ def _level(sweep: Sweep, place: int, run: str | None) -> dict[str, Any]:
         "meets_slo": sweep.meets_slo(place),
         "saturated": sweep.saturated[place] if of_load else None,
         "guards_failed": [guard.text for guard in sweep.broken(values)],
+        "paired_e2e_ms": None if (changed := sweep.paired[place]) is None else asdict(changed),
         "run": run,
     }
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from console.figures import Figures, measure
 from console.session import Session
@@ -43,7 +45,8 @@ def run_level(task: Task) -> Figures:
     with _place(task.out) as folder:
         record_workload(setup, workload, folder, seed=task.seed, summary=task.out is None)
         with Session(folder) as session:
-            return replace(measure(session, task.slo), took_s=time.perf_counter() - begun)
+            figures = replace(measure(session, task.slo), answered=_answered(session))
+    return replace(figures, took_s=time.perf_counter() - begun)
 
 
 def faster(workload: Workload, load: Fraction) -> Workload:
@@ -56,6 +59,12 @@ def faster(workload: Workload, load: Fraction) -> Workload:
         raise SweepError(f"--load {float(load):g}: its last request would come after {_LATEST_NS // 10**9:,} s")
     about = {**workload.about, "load": float(load)}
     return replace(workload, arrival=np.array(arrivals, np.int64), about=about)
+
+
+def _answered(session: Session) -> pa.Table:
+    """What the requests took that were answered; of several attempts the last one."""
+    found = session.ask("per_request")
+    return found.filter(pc.equal(found["status"], "ok")).select(["request_id", "e2e_ns"])
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from console.guards import PERCENTILES
 from console.measures import REPORTED, Measure
-from console.sweep.answer import Sweep, censored, formulas, mean_e2e_ms, offered, plain
+from console.sweep.answer import PAIRED_FORMULA, Sweep, censored, formulas, mean_e2e_ms, offered, plain
 from console.sweep.plan import LOAD
 from console.sweep.reference import LABEL
 from console.text.curves import throughput_latency
@@ -17,6 +17,7 @@ from console.widgets.ink import Line, clean, crop, fit, percent, rule, width_of
 _CURVE_ROWS = 16
 _WIDEST_LABEL = 12
 _RATE = 8
+_TIME = 12
 
 
 def sweep_lines(sweep: Sweep, width: int) -> list[Line]:
@@ -72,6 +73,7 @@ def _all(sweep: Sweep, width: int) -> Iterator[Line]:
     if most := max(map(censored, sweep.figures)):
         yield from wrapped(f"{lower_bound_note(most)}, at the level with most", width, "warn")
         yield []
+    yield from _paired(sweep, width)
     yield from _reference(sweep, width)
     yield from _verdicts(sweep, width)
 
@@ -122,6 +124,22 @@ def _latency(sweep: Sweep, measure: Measure, width: int) -> Iterator[Line]:
         mark = DAGGER if censored(sweep.figures[place]) else " "
         shown = (number(plain(values[f"{rank}_{measure.name}_ms"]), 11) + mark for rank in PERCENTILES)
         yield [(_label(sweep, place), "strong"), ("".join(shown), "text")]
+    yield []
+
+
+def _paired(sweep: Sweep, width: int) -> Iterator[Line]:
+    """What each level changed for the same requests (SPEC D7)."""
+    if not any(sweep.paired):
+        return
+    yield rule("The same requests", width, "E2E in ms, minus the first level's")
+    heads = ("median", "low", "high", "faster", "slower")
+    yield [(" " * _label_width(sweep) + "".join(f"{head:>{_TIME}}" for head in heads), "muted")]
+    for place, changed in enumerate(sweep.paired):
+        if changed is not None:
+            bounds = (number(value, _TIME) for value in (changed.median, changed.low, changed.high))
+            counts = (f"{count:>{_TIME},}" for count in (changed.faster, changed.slower))
+            yield [(_label(sweep, place), "strong"), ("".join((*bounds, *counts)), "text")]
+    yield from wrapped(PAIRED_FORMULA, width, indent="    ")
     yield []
 
 

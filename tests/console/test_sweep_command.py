@@ -82,6 +82,17 @@ def test_a_level_says_what_its_run_says(tmp_path: Path, config: str) -> None:
         assert run_state(Path(level["run"])) == "sealed"
 
 
+def test_levels_are_paired_request_by_request(tmp_path: Path, config: str) -> None:
+    """SPEC D7: the same numbers as a comparison of the two runs."""
+    runs = tmp_path / "runs"
+    made = swept(config, "--vary", "max_num_seqs=8,2", "--runs", str(runs))
+    first, second = (level["paired_e2e_ms"] for level in made["levels"])
+    done = tailtrace("compare", made["levels"][0]["run"], made["levels"][1]["run"], "--json")
+    assert first is None
+    assert second == json.loads(done.stdout)["paired"]["e2e_ms"]
+    assert second["slower"] > second["faster"]
+
+
 def _report(run: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(tailtrace("report", str(run), "--json").stdout)
     return found
