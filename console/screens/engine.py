@@ -29,7 +29,8 @@ _TWO_COLUMNS: Final = 118
 _GAP: Final = 4
 _AROUND: Final = 3
 """Cells beside the page: padding and scrollbar."""
-_TALL: Final = 40
+_ROWS: Final = ((40, 3), (30, 2))
+"""On a terminal of at least so many lines a strip has so many rows; on a smaller one a single one."""
 
 Asked = tuple[Window | None, int | None, int]
 """The stretch (None: the whole run), the worker (None: all), and in how many parts."""
@@ -177,7 +178,7 @@ class EngineScreen(RunScreen):
         if self.view is None:
             return [[("reading what the workers did …", "muted")]]
         view = self.view
-        rows = 3 if self.app.size.height >= _TALL else 2
+        rows = next((rows for tall, rows in _ROWS if self.app.size.height >= tall), 1)
         lines = [*strip_lines(view, width, rows), [], *block_lines("verdicts", view, width)]
         if width < _TWO_COLUMNS:
             return lines + _blocks(view, width, ABOUT_WORKERS + ABOUT_REQUESTS)

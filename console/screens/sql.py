@@ -79,7 +79,9 @@ class SqlScreen(RunScreen):
         self._timer = self.set_interval(_TICK_S, lambda: self.redraw("#said"), pause=True)
         self._recall()
         super().on_mount()
-        self.query_one(SqlEditor).focus()
+        editor = self.query_one(SqlEditor)
+        editor.move_cursor(editor.document.end)
+        editor.focus()
 
     def turn(self) -> None:
         """Another run has tables of its own. Under another filter the old answer stays, and says so."""

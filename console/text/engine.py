@@ -157,8 +157,8 @@ def _kv(view: EngineView, width: int) -> Iterator[Line]:
         return
     held = f"held: at most {_count(kv['held_max'])} ({percent((kv['held_max'] or 0) / total)})"
     yield [(f"{held}; free: at least {_count(kv['free_min'])}", "text")]
-    cached = "" if kv["cached_at_most"] is None else f"cached: at most {kv['cached_at_most']:,}; "
-    yield from wrapped(f"{cached}{view.report['formulas']['kv_cached']}", width, "text", "  ")
+    cached = "" if kv["cached_at_most"] is None else f"at most {kv['cached_at_most']:,}; "
+    yield from wrapped(f"cached: {cached}{view.report['formulas']['kv_cached']}", width, "text", "  ")
     told = f"for nobody: {kv['dead_block_s']:,.3f} block-seconds of {counted(kv['dead_requests'], 'request')}"
     yield [(f"{told}, at most {_count(kv['dead_max'])} blocks at once", "bad" if kv["dead_requests"] else "text")]
     for row in kv["dead"]:

@@ -8,7 +8,7 @@ import numpy as np
 from console.engine_view.answer import EngineView
 from console.theme import STEPS, Look, cause_look
 from console.timeline import Floats, ticks
-from console.widgets.ink import Line, crop, duration
+from console.widgets.ink import Line, crop, duration, width_of
 from console.widgets.strips import Row, Strip, braille, glyphs, highest, stacked
 from recorder.words import Reason, StepKind
 
@@ -133,17 +133,20 @@ def _halved(levels: Floats) -> Floats:
 
 
 def _legends(view: EngineView, side: int) -> Iterator[Line]:
-    blank = " " * side
-    kinds = [(kind, STEPS[kind]) for kind in StepKind]
-    yield [(blank, "text"), *_legend([(kind.value, look) for kind, look in kinds])]
-    yield [
-        (blank, "text"),
-        *_legend([("prefill tokens", _PREFILL), ("decode tokens", _DECODE)]),
-        *_legend([("device", DEVICE), ("execution", EXECUTION), ("host", HOST)]),
-    ]
-    if view.report["reasons"]:
-        yield [(blank, "text"), *_legend([(reason, reason_look(reason)) for reason in view.report["reasons"]])]
+    """What the glyphs are, as many entries on a line as there is room for."""
+    room = view.bins.count // A_COLUMN
+    line: Line = []
+    for name, look in _entries(view):
+        entry: Line = [(look.glyph, look.style), (f" {name}  ", "muted")]
+        if line and width_of(line) + width_of(entry) > room:
+            yield [(" " * side, "text"), *line]
+            line = []
+        line += entry
+    yield [(" " * side, "text"), *line]
 
 
-def _legend(entries: list[tuple[str, Look]]) -> Line:
-    return [piece for name, look in entries for piece in ((look.glyph, look.style), (f" {name}  ", "muted"))]
+def _entries(view: EngineView) -> Iterator[tuple[str, Look]]:
+    yield from ((kind.value, STEPS[kind]) for kind in StepKind)
+    yield from (("prefill tokens", _PREFILL), ("decode tokens", _DECODE))
+    yield from (("device", DEVICE), ("execution", EXECUTION), ("host", HOST))
+    yield from ((reason, reason_look(reason)) for reason in view.report["reasons"])

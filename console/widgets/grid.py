@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from console.widgets.ink import Align, Line, clean, crop, fit, runs, width_of
 
 _WIDEST: Final = 48
 _SAMPLE: Final = 500
 """Rows whose values decide how wide a column is; longer values beyond them are cut."""
+_TYPE: Final = 12
+_FLOAT: Final = len("-1.23457e-300")
 _GAP: Final = "  "
 NULL: Final = "∅"
 
@@ -92,9 +95,12 @@ def cell(value: Any) -> str:  # noqa: ANN401  # whatever SQL gives
 
 
 def _column(rows: pa.Table, place: int) -> GridColumn:
-    field = rows.schema.field(place)
-    number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-    texts = [cell(value) for value in rows.column(place).slice(0, _SAMPLE).to_pylist()]
-    kind = str(field.type)
-    width = max((width_of([(text, "")]) for text in (clean(field.name), kind[:12], *texts)), default=1)
-    return GridColumn(field.name, kind, min(width, _WIDEST), "right" if number else "left")
+    field, values = rows.schema.field(place), rows.column(place)
+    sample = values.slice(0, _SAMPLE).to_pylist()
+    if pa.types.is_integer(field.type):
+        sample += pc.min_max(values).as_py().values()  # of a number nothing may be cut off
+    is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+    texts = (clean(field.name), str(field.type)[:_TYPE], *(cell(value) for value in sample))
+    width = max(width_of([(text, "")]) for text in texts)
+    width = max(width, _FLOAT) if pa.types.is_floating(field.type) else width
+    return GridColumn(field.name, str(field.type), min(width, _WIDEST), "right" if is_number else "left")

@@ -3,7 +3,6 @@
 from typing import ClassVar, Final
 
 import duckdb
-from rich.style import Style
 from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import TextArea
@@ -11,7 +10,8 @@ from textual.widgets.text_area import TextAreaTheme
 
 from console.keys import Scope
 from console.screens.bindings import bindings
-from console.theme import resolve
+from console.theme import SCHEMES
+from console.widgets.paper import rich_style
 
 _STYLES: Final = {
     "keyword": "accent bold",
@@ -46,15 +46,13 @@ class SqlEditor(TextArea):
             self.step = step
 
     def on_mount(self) -> None:
-        """Colours of the console."""
-        self.fit_theme(dark=self.app.current_theme.dark)
+        """The colours of the console, whichever they are."""
+        for scheme in SCHEMES:
+            styles = {kind: rich_style(style, scheme.dark, scheme.safe) for kind, style in _STYLES.items()}
+            self.register_theme(TextAreaTheme(scheme.name, syntax_styles=styles))
+        self.watch(self.app, "theme", self._fit_theme)
 
-    def fit_theme(self, *, dark: bool) -> None:
-        """The colours of a dark terminal or of a light one."""
-        name = f"tailtrace-{'dark' if dark else 'light'}"
-        self.register_theme(
-            TextAreaTheme(name, syntax_styles={key: _rich(style, dark) for key, style in _STYLES.items()})
-        )
+    def _fit_theme(self, name: str) -> None:
         self.theme = name
 
     def write(self, sql: str) -> None:
@@ -112,8 +110,3 @@ def _by_line(text: bytes, start: int, end: int, kind: str) -> list[tuple[int, in
             ranges.append((line, start - begin, stop - begin, kind))
         start = stop + 1
     return ranges
-
-
-def _rich(style: str, dark: bool) -> Style:
-    ink = resolve(style, dark)
-    return Style(color=ink.foreground, bold=ink.bold or None, italic=ink.italic or None)

@@ -1,0 +1,189 @@
+"""The engine screen: how it looks at every size, what its keys do, and that its numbers are those of the command."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from console.app import Tailtrace
+from console.cli import main
+from console.commands.open import build
+from console.filter_language import parse_filter
+from console.screens.engine import EngineScreen
+from console.screens.timeline import TimelineScreen
+from recorder.words import EventKind, Reason
+from tests.console.runs import write_run
+from tests.console.screens import check_snapshot, press, screen_text, settle
+from tests.console.test_engine_view import answered, event, working
+from tests.console.tui_runs import all_rejected, damaged, empty, mixed_ends, no_duration, one_request, served
+
+SIZES = [(80, 24), (120, 40), (160, 48), (200, 60)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return served(tmp_path_factory.mktemp("runs"))
+
+
+def engine_of(app: Tailtrace) -> EngineScreen:
+    screen = app.screen
+    assert isinstance(screen, EngineScreen)
+    return screen
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_how_it_looks(run: Path, size: tuple[int, int]) -> None:
+    app = build([run], "engine")
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        check_snapshot(app, f"engine-{size[0]}x{size[1]}")
+
+
+async def test_the_page_scrolls_to_its_end(run: Path) -> None:
+    app = build([run], "engine")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        seen = screen_text(app)
+        for _ in range(12):
+            await press(pilot, "pagedown")
+        assert "Device time of a request" in screen_text(app)
+        assert screen_text(app) != seen
+
+
+async def test_zoom_pan_and_fit_ask_about_another_stretch(run: Path) -> None:
+    app = build([run], "engine")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        screen = engine_of(app)
+        whole = screen.window
+        assert whole is not None and screen.view is not None
+        passes = sum(row["passes"] for row in screen.view.report["kinds"])
+        await press(pilot, "w", "w")
+        assert screen.window is not None
+        assert screen.window.span == pytest.approx(whole.span / 4, abs=4)
+        assert screen.view.look.window == screen.window
+        assert sum(row["passes"] for row in screen.view.report["kinds"]) < passes
+        closer = screen.window
+        await press(pilot, "d")
+        assert screen.window == closer.pan(1, 4)
+        await press(pilot, "a", "s", "0")
+        assert screen.window == whole
+
+
+async def test_its_numbers_are_those_of_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    app = build([run], "engine", only=parse_filter("id:chat-*"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        shown = engine_of(app).shown()
+        assert shown is not None
+        ours = json.loads(json.dumps(shown.document()))
+    assert main(["engine", str(run), "--json", "--filter", "id:chat-*"]) == 0
+    theirs = json.loads(capsys.readouterr().out)
+    for document in (ours, theirs):
+        del document["series"]  # one number for each column of the strips
+        for finding in document["findings"]:
+            del finding["said"]
+    assert ours == theirs
+
+
+async def test_workers_one_by_one_and_all(tmp_path: Path) -> None:
+    steps = [{**row, "worker": worker} for worker in (0, 3) for row in working()]
+    app = build([write_run(tmp_path, {"requests": [answered(1)], "steps": steps})], "engine")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        screen = engine_of(app)
+        assert "all of 2 workers" in screen_text(app)
+        seen = []
+        for key in ("v", "v", "v", "V"):
+            await press(pilot, key)
+            seen.append(screen.view.report["worker"] if screen.view is not None else -1)
+        assert seen == [0, 3, None, 3]
+        assert "worker 3" in screen_text(app)
+
+
+async def test_the_worst_victim_is_shown_on_the_timeline(tmp_path: Path) -> None:
+    lost = {"other_rid": 1, "reason": Reason.KV_BLOCKS, "freed_blocks": 1}
+    rows = {
+        "requests": [answered(1, request_id="big"), answered(2, request_id="[red]small")],
+        "steps": working(),
+        "events": [event(30, 2, EventKind.PREEMPTED, lost_tokens=9, **lost)],
+    }
+    app = build([write_run(tmp_path, rows)], "engine")
+    async with app.run_test(size=(120, 60)) as pilot:
+        await settle(pilot)
+        for _ in range(4):
+            await press(pilot, "pagedown")
+        assert "[red]small req:2 evicted by big req:1" in screen_text(app)
+        await press(pilot, "n")
+        assert isinstance(app.screen, TimelineScreen)
+        assert app.chosen == 2
+
+
+async def test_this_moment_is_shown_on_the_timeline(run: Path) -> None:
+    app = build([run], "engine")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "w")
+        window = engine_of(app).window
+        assert window is not None
+        await press(pilot, "enter")
+        assert isinstance(app.screen, TimelineScreen)
+        assert app.screen.frame is not None
+        assert app.screen.frame.at == window.start + window.span // 2
+
+
+async def test_without_victims_n_says_so(run: Path) -> None:
+    app = build([run], "engine")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await press(pilot, "n")
+        assert isinstance(app.screen, EngineScreen)
+
+
+@pytest.mark.parametrize("make", [empty, one_request, no_duration, all_rejected, mixed_ends, damaged])
+@pytest.mark.parametrize("size", [(80, 24), (200, 60), (20, 6)])
+async def test_odd_runs_are_shown(tmp_path: Path, make: object, size: tuple[int, int]) -> None:
+    app = build([make(tmp_path)], "engine")  # type: ignore[operator]
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        await press(pilot, "w", "d", "v", "0")
+        assert engine_of(app).view is not None
+
+
+async def test_another_size_asks_for_as_many_columns_as_there_are(run: Path) -> None:
+    app = build([run], "engine")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        view = engine_of(app).view
+        await pilot.resize_terminal(200, 60)
+        await settle(pilot)
+        wider = engine_of(app).view
+        assert view is not None and wider is not None
+        assert wider.look.bins > 2 * view.look.bins
+        assert view.report["kinds"] == wider.report["kinds"]
+
+
+async def test_another_filter_and_another_run_are_other_numbers(run: Path, tmp_path: Path) -> None:
+    app = build([run, one_request(tmp_path)], "engine")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        screen = engine_of(app)
+        app.look_at(parse_filter("id:long-*"))
+        await settle(pilot)
+        assert screen.view is not None
+        assert (screen.view.report["filter"], screen.view.pulse.n) == ("id:long-*", 3)
+        app.look_at(parse_filter(""))
+        await press(pilot, "w", "tab")
+        assert screen.view.report["run"] == "one"
+        assert screen.window is not None
+        assert screen.window.span == screen.window.high - screen.window.low
+
+
+async def test_the_page_is_copied_whole(run: Path) -> None:
+    app = build([run], "engine")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        found = engine_of(app).copied()
+        assert found is not None
+        assert "Device time of a request" in found[0]
+        assert max(len(line) for line in found[0].splitlines()) <= 80
