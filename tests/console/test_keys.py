@@ -14,6 +14,9 @@ from console.screens.marks import MarksScreen
 from console.screens.request import RequestPanel
 from console.screens.timeline import TimelineScreen
 from console.screentable import SCREENS
+from console.widgets.answertable import AnswerTable
+from console.widgets.browser import Browser
+from console.widgets.sqleditor import SqlEditor
 
 ACTORS: dict[Scope, type] = {
     **{screen.SCOPE: screen for screen in (screen_class(place) for place in SCREENS)},
@@ -22,6 +25,9 @@ ACTORS: dict[Scope, type] = {
     Scope.ABREAST: AbreastPanel,
     Scope.MARKS: MarksScreen,
     Scope.EXPORT: ExportScreen,
+    Scope.EDITOR: SqlEditor,
+    Scope.ANSWER: AnswerTable,
+    Scope.BROWSER: Browser,
 }
 
 
