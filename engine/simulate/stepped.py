@@ -210,7 +210,7 @@ class SteppedWorker:
                     return
 
 
-class _Listed:
+class Listed:
     """Arrivals known beforehand, in order. Implements `engine.simulate.drive.Source`."""
 
     closed = False
@@ -220,9 +220,11 @@ class _Listed:
         self._taken = 0
 
     def peek(self) -> float | None:
+        """Arrival of the next request."""
         return self._arrivals[self._taken].arrival if self._taken < len(self._arrivals) else None
 
     def take(self) -> Arrival:
+        """The next request."""
         self._taken += 1
         return self._arrivals[self._taken - 1]
 
@@ -256,9 +258,9 @@ def simulate(
         retrying=retrying,
     )
     if run is None:
-        return step_through(setup, _Listed(arrivals))
+        return step_through(setup, Listed(arrivals))
     with VirtualRun(run, setup, {"arrivals": len(arrivals)}) as files:
-        return step_through(setup, _Listed(arrivals), files)
+        return step_through(setup, Listed(arrivals), files)
 
 
 def step_through(

@@ -36,6 +36,8 @@ class Recorded:
     stamps: Stamps
     answered: Chosen
     workers: int
+    routes: Sequence[int | None]
+    """The worker of each; None where that is not known."""
     notes: tuple[str, ...]
 
     @property
@@ -66,7 +68,8 @@ def read_recorded(tables: RunTables) -> Recorded:
         arrivals=_arrivals(rows, origin, _ends(tables)),
         stamps=_stamps(rows, origin),
         answered=answered,
-        workers=max(len({row["worker"] for row in rows if row["worker"] is not None}), 1),
+        workers=max((row["worker"] for row in rows if row["worker"] is not None), default=0) + 1,
+        routes=[row["worker"] for row in rows],
         notes=(*_notes(tables.info, rows), *_note_left_out(tables)),
     )
 

@@ -112,9 +112,10 @@ def _followed(told: Answer) -> str:
         return ""
     if replayed.differs_at is None:
         return f"recorded steps: all {replayed.followed:,} followed, no plan differs: this is what happened"
+    whose = f" of worker {replayed.worker}" if replayed.worker else ""
     return (
-        f"recorded steps: exact until step {replayed.differs_at:,} of {replayed.recorded:,}, the first whose plan"
-        f" differs ({replayed.how}); from there on by the cost model"
+        f"recorded steps: exact until step {replayed.differs_at:,}{whose}, the first whose plan differs"
+        f" ({replayed.how}); from there on by the cost model, {replayed.followed:,} of {replayed.recorded:,} followed"
     )
 
 

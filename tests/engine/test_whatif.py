@@ -196,6 +196,54 @@ def test_recorded_steps_are_exact_until_the_first_plan_that_differs(
     assert all(found.ok for found in check(open_tables(tmp_path / "other")))
 
 
+def fleet(path: Path, workers: int) -> Path:
+    """A recording of several workers whose steps no model explains."""
+    arrivals = mixed_arrivals(5, 90, rate_per_s=12, cancelled=0.05)
+    delays = Delays.of(CONFIG.cost)
+    simulate(CONFIG, arrivals, uneven, num_blocks=120, max_model_len=2048, delays=delays, run=path, workers=workers)
+    return path
+
+
+def test_the_recorded_steps_of_several_workers_are_followed_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = fleet(tmp_path / "run", 3)
+    told = asked(capsys, run, "--recorded-steps", "--out", tmp_path / "same")
+    steps = told["recorded_steps"]
+    assert steps["differs_at_step"] is None
+    assert steps["followed"] == steps["recorded"] == open_tables(run).table("steps").num_rows
+    assert {row["worker"] for row in rows(run, "worker")} == {0, 1, 2}
+    assert rows(tmp_path / "same", "worker", "status", *STAMPS) == rows(run, "worker", "status", *STAMPS)
+
+
+def test_each_worker_is_followed_until_its_own_plan_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Requests go where they went until the first of them plans otherwise; then the router decides."""
+    run = fleet(tmp_path / "run", 3)
+    told = asked(capsys, run, "--set", "max_num_seqs=3", "--recorded-steps", "--out", tmp_path / "other")
+    steps = told["recorded_steps"]
+    columns = ["worker", "step", "t_sched", "t_exec", "t_done", "t_end", "num_decode_requests", "sum_prefill_tokens"]
+    before, after = (open_tables(path).table("steps").select(columns).to_pylist() for path in (run, tmp_path / "other"))
+    mine = [row for row in before if row["worker"] == steps["worker"]]
+    left = mine[steps["differs_at_step"]]["t_sched"]
+    then, now = ([row for row in told if row["t_end"] <= left] for told in (before, after))
+    assert len(now) > 30
+    assert sorted(then, key=str) == sorted(now, key=str)
+    assert all(found.ok for found in check(open_tables(tmp_path / "other")))
+
+
+@pytest.mark.parametrize(("then", "now"), [(1, 2), (3, 2)])
+def test_recorded_steps_with_another_number_of_workers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], then: int, now: int
+) -> None:
+    run = fleet(tmp_path / "run", then)
+    told = asked(capsys, run, "--workers", now, "--recorded-steps", "--out", tmp_path / "other")
+    steps = told["recorded_steps"]
+    assert 0 < steps["followed"] < steps["recorded"]
+    assert {row["worker"] for row in rows(tmp_path / "other", "worker")} == set(range(now))
+    assert told["unserved"] == 0
+    assert all(found.ok for found in check(open_tables(tmp_path / "other")))
+
+
 # -- trust -----------------------------------------------------------------------------------------------------------
 
 
