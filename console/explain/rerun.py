@@ -1,38 +1,50 @@
 """What a re-run in virtual time said of a suggested setting, as plain data. Knows no engine."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+Summary = Mapping[str, float | None]
+"""Percentile -> ns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """What a change does, E2E in ns: recorded, re-run as recorded, and re-run with the change.
+    """What a change does, by latency (`ttft`, `tpot`, `e2e`): recorded, re-run as recorded, and re-run with the change.
 
-    `error` is that of the re-run's p99 against the recording; beyond `limit`, `trusted` is False and `reasons` say why.
+    `errors` are those of the re-run against the recording; beyond `limit`, `trusted` is False and `reasons` say why.
+    `notes` are what else was not as recorded.
     """
 
     change: str
-    recorded_p99: float | None
-    again_p99: float | None
-    changed_p99: float | None
-    again_p50: float | None
-    changed_p50: float | None
-    error: float | None
+    recorded: Mapping[str, Summary]
+    again: Mapping[str, Summary]
+    changed: Mapping[str, Summary]
+    errors: Mapping[str, Summary]
     limit: float
     trusted: bool
     reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def better(self, percentile: str) -> float | None:
+        """By how much E2E falls at a percentile, as a share of the re-run's; below 0 where it rises."""
+        before, after = self.again["e2e"].get(percentile), self.changed["e2e"].get(percentile)
+        return None if before is None or after is None or not before else 1 - after / before
 
     def document(self) -> dict[str, Any]:
-        """For other programs."""
+        """For other programs; times in ns."""
         return {
             "change": self.change,
-            "recorded_p99_ns": self.recorded_p99,
-            "rerun_p99_ns": self.again_p99,
-            "whatif_p99_ns": self.changed_p99,
-            "rerun_p50_ns": self.again_p50,
-            "whatif_p50_ns": self.changed_p50,
-            "error": self.error,
+            "recorded_ns": _plain(self.recorded),
+            "rerun_ns": _plain(self.again),
+            "whatif_ns": _plain(self.changed),
+            "errors": _plain(self.errors),
             "limit": self.limit,
             "trusted": self.trusted,
             "reasons": list(self.reasons),
+            "notes": list(self.notes),
         }
+
+
+def _plain(summaries: Mapping[str, Summary]) -> dict[str, dict[str, float | None]]:
+    return {name: dict(summary) for name, summary in summaries.items()}

@@ -31,13 +31,12 @@ def _rerun(run: Path, option: str, value: str) -> Rerun:
         told = answer(recorded, Question(changes, workers, Path(folder) / "whatif", LIMIT))
     return Rerun(
         change=value if option == "--set" else f"workers={value}",
-        recorded_p99=told.recorded["e2e"]["p99"],
-        again_p99=told.again["e2e"]["p99"],
-        changed_p99=told.what_if["e2e"]["p99"],
-        again_p50=told.again["e2e"]["p50"],
-        changed_p50=told.what_if["e2e"]["p50"],
-        error=told.errors["e2e"]["p99"],
+        recorded=told.recorded,
+        again=told.again,
+        changed=told.what_if,
+        errors=told.errors,
         limit=told.limit,
         trusted=told.trusted,
         reasons=told.reasons,
+        notes=told.notes,
     )

@@ -10,12 +10,17 @@ from console.explain.claim import excess_name
 from console.explain.finding import Finding, Nature
 from console.explain.ranking import Account
 from console.explain.rerun import Rerun
+from console.measures import REPORTED
 from console.text.paint import wrapped
 from console.text.report import counted, filter_lines, lower_bound_note
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, rule
 
 _BAR: Final = 12
 _NAME: Final = 22
+_LATENCY: Final = 6
+_CHANGE: Final = 24
+_PERCENTILES: Final = ("p50", "p95", "p99")
+_SAME: Final = 0.01
 _MUCH: Final = 0.2
 """So much that has no cause is part of the verdict."""
 _INDENT: Final = "     "
@@ -37,7 +42,7 @@ def explain_lines(found: Account, run: str, width: int, rerun: Rerun | None = No
     lines = [*head_lines(found, width), []]
     for place, finding in enumerate(found.prominent, 1):
         lines += [*finding_lines(finding, place, width), *_commands(found, finding, run), []]
-    lines += [*rerun_lines(rerun, width), []] if rerun is not None else []
+    lines += [*rerun_lines(found, rerun, width), []] if rerun is not None else []
     return [*lines, *sum_lines(found, width)]
 
 
@@ -140,24 +145,44 @@ def verdict_lines(found: Account, width: int) -> list[Line]:
     return lines
 
 
-def rerun_lines(rerun: Rerun, width: int) -> list[Line]:
+def rerun_lines(found: Account, rerun: Rerun, width: int) -> list[Line]:
     """What the first setting that was suggested would do, and the error of re-running beside it (SPEC F5)."""
-    if rerun.changed_p99 is None or rerun.again_p99 is None:
-        return wrapped(f"what if {rerun.change}: no request is answered in the re-run", width, "warn")
-    error = "unknown" if rerun.error is None else f"{rerun.error:+.1%}"
-    said = (
-        f"What if {rerun.change}: p99 {_ms(rerun.again_p99)} → {_ms(rerun.changed_p99)}, p50 {_ms(rerun.again_p50)} →"
-        f" {_ms(rerun.changed_p50)}, each re-run in virtual time. Re-run as recorded, p99 is {error} off the"
-        f" recording's {_ms(rerun.recorded_p99)}."
-    )
-    lines = wrapped(clean(said), width, "strong")
+    lines = [rule(f"What if {clean(rerun.change)}", width, "ms, re-run as recorded → changed")]
+    lines.append([(" " * _LATENCY + "".join(fit(name, _CHANGE) for name in _PERCENTILES), "muted")])
+    for measure in REPORTED:
+        before, after = rerun.again[measure.name], rerun.changed[measure.name]
+        cells = [fit(f"{_ms(before[name])} → {_ms(after[name])}", _CHANGE) for name in _PERCENTILES]
+        lines.append([(fit(measure.title, _LATENCY), "text"), ("".join(cells), "strong")])
+    lines += _judged(found, rerun, width)
+    errors = ", ".join(f"{name} {_signed(rerun.errors['e2e'][name])}" for name in _PERCENTILES)
+    lines += wrapped(f"The recorded configuration, re-run, is off the recording's E2E by: {errors}.", width, "muted")
     if not rerun.trusted:
         lines += wrapped(f"NOT TO BE TRUSTED: {clean('; '.join(rerun.reasons))}.", width, "bad")
-    return lines
+    for note in rerun.notes:
+        lines += wrapped(f"Note: {clean(note)}.", width, "muted")
+    return [crop(line, width) for line in lines]
+
+
+def _judged(found: Account, rerun: Rerun, width: int) -> list[Line]:
+    """Whether it helps, at the percentile that the account is about."""
+    name = f"p{found.evidence.cohorts.slow.percentile.normalize():f}"
+    name = name if name in _PERCENTILES else _PERCENTILES[-1]
+    better = rerun.better(name)
+    if better is None:
+        return wrapped("It can't be told whether that helps: nothing is answered in the re-run.", width, "warn")
+    if abs(better) < _SAME:
+        return wrapped(f"E2E at {name} stays as it is: this setting does not help.", width, "warn")
+    if better < 0:
+        return wrapped(f"E2E at {name} rises by {-better:.1%}: this setting makes it worse.", width, "bad")
+    return wrapped(f"E2E at {name} falls by {better:.1%}.", width, "good")
 
 
 def _ms(ns: float | None) -> str:
-    return duration(None if ns is None else round(ns))
+    return "-" if ns is None else f"{ns / 1e6:,.1f}"
+
+
+def _signed(share: float | None) -> str:
+    return "-" if share is None else "0.0%" if abs(share) < 0.0005 else f"{share:+.1%}"
 
 
 def sum_lines(found: Account, width: int) -> list[Line]:

@@ -2,12 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from console.explain.cells import Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
 from console.explain.finding import Culprit, Finding, Kind, Steps
 from console.widgets.ink import percent
+
+_CHIEF: Final = 0.2
+"""Whoever is behind less of it is one of many."""
+_NOTABLE: Final = 0.1
 
 Claims = Callable[[Cell], bool]
 Tell = Callable[[Claim], Finding | None]
@@ -64,12 +69,14 @@ def blame(claim: Claim, what: str = "caused") -> str:
     if not claim.culprits:
         return ""
     first = claim.culprits[0]
-    if first.share < 0.2:
+    if first.share < _CHIEF:
         many = counted(claim.blamed, "request")
         return f"No single request: {many} are behind it, the largest, {named(first)}, with {percent(first.share)}."
     tokens = f" with {counted(first.prompt_tokens, 'prompt token')}" if first.prompt_tokens else ""
     where = in_steps(claim.steps_of(first.rid))
-    return f"{_capital(named(first))}{tokens} {what} {percent(first.share)} of it{where}."
+    others = [f"{named(one)} {percent(one.share)}" for one in claim.culprits[1:] if one.share >= _NOTABLE]
+    more = f"; {' and '.join(others)}" if others else ""
+    return f"{_capital(named(first))}{tokens} {what} {percent(first.share)} of it{where}{more}."
 
 
 def _capital(text: str) -> str:

@@ -56,20 +56,10 @@ def _room(evidence: Evidence) -> str:
 
 
 def _suggestion(evidence: Evidence) -> Suggestion:
-    """As many at once as the pool holds with their whole answers."""
-    size, seqs = evidence.setting("kv", "block_size"), evidence.setting("scheduler", "max_num_seqs")
-    total = min((worker.kv_total for worker in evidence.workers if worker.kv_total), default=None)
-    slow = evidence.slow
-    if not isinstance(size, int) or not isinstance(seqs, int) or total is None or not slow.n:
-        return Suggestion("let fewer run at once, or give the KV cache more memory")
-    each = -(-(slow.prompt_tokens + slow.output_tokens) // slow.n // size)
-    fit = max(total // max(each, 1), 1)
-    if fit >= seqs:
-        return Suggestion("give the KV cache more memory", ("--set", f"num_blocks={2 * total}"))
-    return Suggestion(
-        f"let only {fit:,} run at once: so many fit with their whole answers; or give the KV cache more memory",
-        ("--set", f"max_num_seqs={fit}"),
-    )
+    """More memory. Fewer at once would preempt less too, but serve less: where many wait, the tail gets longer."""
+    total = max((worker.kv_total for worker in evidence.workers if worker.kv_total), default=None)
+    advice = "give the KV cache more memory (a smaller model or cache format, another device), or let less in"
+    return Suggestion(advice, None if total is None else ("--set", f"num_blocks={2 * total}"))
 
 
 KV_EXHAUSTED: Final = Suspect(Kind.KV_EXHAUSTED, whatever(_claims), _tell)

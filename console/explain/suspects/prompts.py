@@ -14,7 +14,8 @@ _LONG: Final = 4
 _STALLS: Final = frozenset({"STALLED_BY_PREFILL", "SKIPPED"})
 _TOKENS: Final = frozenset({"TOKEN_BUDGET", "DECODE_SLACK"})
 _CHUNK: Final = 512
-"""Tokens of a chunk beside decodes (SPEC C5)."""
+"""Tokens of a chunk beside decodes at most (SPEC C5)."""
+_PARTS: Final = 8
 _LEAST: Final = 64
 
 
@@ -47,7 +48,7 @@ def _suggestion(evidence: Evidence) -> Suggestion:
     threshold = evidence.setting("scheduler", "long_prefill_token_threshold") or budget
     if not isinstance(budget, int) or not isinstance(threshold, int):
         return Suggestion("compute long prompts in chunks, beside the decodes")
-    chunk = _CHUNK if threshold > _CHUNK else max(threshold // 2, _LEAST)
+    chunk = min(max(threshold // _PARTS, _LEAST), _CHUNK)
     if chunk >= threshold:
         return Suggestion("give long prompts a pool of their own: their chunks are small already")
     return Suggestion(

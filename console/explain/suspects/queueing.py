@@ -50,8 +50,7 @@ def _limit_ms(evidence: Evidence) -> float | None:
 
 def _tell_saturated(claim: Claim) -> Finding | None:
     evidence = claim.evidence
-    parts = [f"{percent(share)} {_WORDS.get(root, root)}" for root, share in list(claim.by_root().items())[:3]]
-    sentences = [f"{claim.opening('waiting in the queue')}: {', '.join(parts)}.", _fullest(evidence)]
+    sentences = [f"{claim.opening('waiting in the queue')}: {_roots(claim)}.", _fullest(evidence)]
     if (plateau := evidence.pulse.plateau) is not None:
         low, high = duration(plateau.low_ns), duration(plateau.high_ns)
         sentences.append(
@@ -60,6 +59,14 @@ def _tell_saturated(claim: Claim) -> Finding | None:
     sentences.append(blame(claim, "held up"))
     made = claim.finding(Kind.QUEUE_SATURATED, sentences)
     return replace(made, suggestion=_more(evidence), figures={"roots": claim.by_root()})
+
+
+def _roots(claim: Claim) -> str:
+    """What the heads of the queue waited for."""
+    parts = [(share, _WORDS.get(root, root)) for root, share in claim.by_root().items()][:3]
+    if len(parts) == 1:
+        return f"all of it {parts[0][1]}"
+    return ", ".join(f"{percent(share)} {words}" for share, words in parts)
 
 
 def _fullest(evidence: Evidence) -> str:
