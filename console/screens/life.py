@@ -146,7 +146,14 @@ class RequestScreen(RunScreen):
         self.selected = [max(min(row, pane.rows - 1), 0) for row, pane in zip(self.selected, self.panes, strict=True)]
         if found is not None:
             self.tailtrace.chosen = self._asked = found.rid
+        self._hold()
         self.redraw("#page")
+
+    def _hold(self) -> None:
+        """Who reads of one request of a watched run must not have it read anew with every record that comes."""
+        watch = self.tailtrace.watch_live
+        if watch is not None:
+            watch.look(at_the_edge=False)
 
     def _page(self, width: int, height: int) -> list[Line]:
         if self.found is None:

@@ -1,10 +1,8 @@
 """One picture of the timeline before it is drawn: what is shown, and which cells of the screen show it. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
-
-import numpy as np
 
 from console.lanes import Lanes
 from console.marks import Marks
@@ -118,13 +116,16 @@ def top_for(selected: int | None, shown: Ints, top: int, rows: int) -> int:
 
 
 def top_following(lanes: Lanes, shown: Ints, at: int, top: int, rows: int) -> int:
-    """The first visible row so that the lanes that live at `at` are on screen; as near as can be to `top`."""
+    """The first visible row so that the lanes that live at `at` are on screen; as near as can be to `top`.
+
+    `shown` are in the order of arrival, and `at` is in the window that they are the lanes of.
+    """
     top = max(min(top, len(shown) - rows), 0)
-    living = (lanes.columns["arrival"][shown] <= at) & (lanes.columns["finish"][shown] > at)
-    places = np.flatnonzero(living)
-    if not len(places) or rows <= 0:
+    living = lanes.alive(replace(lanes.window, start=at, end=at + 1))
+    living = living[lanes.columns["finish"][living] > at]
+    if not len(living) or not len(shown) or rows <= 0:
         return top
-    first, last = int(places[0]), int(places[-1])
+    first, last = (min(int(place), len(shown) - 1) for place in shown.searchsorted(living[[0, -1]]))
     if last >= top + rows:
         top = last - rows + 1
     return max(min(top, first), 0)

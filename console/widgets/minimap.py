@@ -1,5 +1,7 @@
 """The minimap: the whole run in one row or two, with the window on it, and where requests went over the SLO."""
 
+import numpy as np
+
 from console.lanes import Lanes
 from console.timeline import Ints, Window
 from console.widgets.cursor import Overlay
@@ -38,8 +40,8 @@ def miss_columns(misses: Ints | None, whole: Window, width: int) -> set[int]:
     """The columns of the whole run in which a request went over the SLO."""
     if misses is None or not len(misses) or width <= 0:
         return set()
-    columns = (misses - whole.start) * width // whole.span
-    return {min(int(column), width - 1) for column in columns}
+    columns = np.minimum((misses - whole.start) * width // whole.span, width - 1)
+    return set(np.flatnonzero(np.bincount(columns)).tolist())
 
 
 def _bar(whole: Window, frame: Frame, shape: Geometry, lit: range) -> Line:

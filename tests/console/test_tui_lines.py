@@ -21,7 +21,7 @@ from console.timeline import Window
 from console.widgets.chart import chart
 from console.widgets.chrome import key_bar, status_line, top_bar
 from console.widgets.detail import Cause, detail_lines
-from console.widgets.frame import Frame, geometry
+from console.widgets.frame import Frame, geometry, top_following
 from console.widgets.ink import (
     Line,
     bar,
@@ -316,6 +316,19 @@ def test_a_replay_of_a_grown_run_stands_where_it_stood(lanes: Lanes) -> None:
     before.select_by(3)
     after.resume(before, now=0)
     assert (after.playhead.at, after.window, after.selected) == (before.playhead.at, before.window, before.selected)
+
+
+@given(st.floats(0, 1), st.integers(0, 20), st.integers(1, 20))
+def test_while_it_plays_the_lanes_that_live_are_on_screen(lanes: Lanes, part: float, top: int, rows: int) -> None:
+    window = lanes.window
+    at = min(window.low + int(part * window.span), window.high - 1)
+    shown = lanes.alive(window)
+    top = top_following(lanes, shown, at, top, rows)
+    living = [i for i, lane in enumerate(map(lanes.lane, shown.tolist())) if lane.arrival <= at < lane.finish]
+    assert 0 <= top <= max(len(shown) - 1, 0)
+    if living:
+        assert top <= living[0], "the first that lives is never above the screen"
+        assert living[-1] < top + rows or top == living[0]
 
 
 @given(
