@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +13,7 @@ from engine.config import Config, from_dict
 from engine.cost.solve import Array
 from engine.cost.stamps import Chosen, Stamps
 from engine.simulate.front import Arrival
+from engine.whatif.handed_on import recorded_losses, whole_requests
 from recorder.errors import UserError
 from recorder.run import RunInfo
 from recorder.tables import RunTables
@@ -54,7 +56,7 @@ def origin_of(info: RunInfo) -> int:
 def read_recorded(tables: RunTables) -> Recorded:
     """All attempts of a run in order of arrival. WhatIfError where none has the sizes and stamps that it takes."""
     rows = [row for row in _rows(tables) if row["prompt_tokens"] is not None and row["arrival"] is not None]
-    rows.sort(key=lambda row: (row["arrival"], row["rid"]))
+    rows = sorted(whole_requests(rows), key=lambda row: (row["arrival"], row["rid"]))
     answered = np.array([_is_answered(row) for row in rows], bool)
     if not answered.any():
         raise WhatIfError(
@@ -63,7 +65,7 @@ def read_recorded(tables: RunTables) -> Recorded:
         )
     origin = origin_of(tables.info)
     return Recorded(
-        info=tables.info,
+        info=_with_losses(tables, origin),
         tables=tables,
         arrivals=_arrivals(rows, origin, _ends(tables)),
         stamps=_stamps(rows, origin),
@@ -72,6 +74,15 @@ def read_recorded(tables: RunTables) -> Recorded:
         routes=[row["worker"] for row in rows],
         notes=(*_notes(tables.info, rows), *_note_left_out(tables)),
     )
+
+
+def _with_losses(tables: RunTables, origin: int) -> RunInfo:
+    """The run's account of itself; workers that died in it die in its re-run. A virtual run has them planned."""
+    info = tables.info
+    lost = "" if info.clock.kind == "virtual" else recorded_losses(tables, origin)
+    if not lost:
+        return info
+    return msgspec.structs.replace(info, config={**info.config, "faults": {"worker_lost": lost}})
 
 
 def recorded_config(info: RunInfo, changes: Mapping[str, Mapping[str, object]] | None = None) -> Config:
@@ -91,7 +102,8 @@ def recorded_config(info: RunInfo, changes: Mapping[str, Mapping[str, object]] |
 def _rows(tables: RunTables) -> list[dict[str, Any]]:
     requests = tables.table("requests")
     columns = (
-        *("rid", "attempt", "request_id", "tenant", "tier", "worker", "status", "admitted", "deadline", *STAMPS),
+        *("rid", "attempt", "retry_of", "request_id", "tenant", "tier", "worker"),
+        *("status", "admitted", "deadline", *STAMPS),
         *("prompt_tokens", "max_tokens", "output_tokens", "cached_tokens", "prefix_of", "prefix_tokens"),
     )
     plain = requests.select(columns).set_column(

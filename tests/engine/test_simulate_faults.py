@@ -16,6 +16,8 @@ from engine.simulate.run import prepare, record_workload, simulate_workload
 from engine.simulate.setup import Setup
 from engine.simulate.stepped import simulate
 from engine.whatif.changes import parse_changes
+from engine.whatif.handed_on import recorded_losses
+from engine.whatif.recorded import read_recorded, recorded_config
 from recorder.check import check
 from recorder.schema import code
 from recorder.tables import open_tables
@@ -229,3 +231,19 @@ def test_results_are_of_last_attempts() -> None:
     assert isinstance(results, Results)
     assert len(results) == 30
     assert set(results.column("status").tolist()) == {code(Status.OK)}
+
+
+# -- asked about later -------------------------------------------------------------------------------------------------
+
+
+def test_a_recording_with_a_loss_is_re_run_with_it(tmp_path: Path) -> None:
+    """Who was handed on asked once, and the re-run of a virtual run is that run."""
+    asked, how = arrivals(), config(lost="1@0.75")
+    outcomes = serve(asked, how, tmp_path / "run")
+    tables = open_tables(tmp_path / "run")
+    recorded = read_recorded(tables)
+    told = [(one.arrival, one.prompt_tokens, one.max_tokens, one.output_tokens) for one in recorded.arrivals]
+    assert told == [(one.arrival, one.prompt_tokens, one.max_tokens, one.output_tokens) for one in asked]
+    rerun = serve(list(recorded.arrivals), recorded_config(recorded.info), workers=recorded.workers)
+    assert [outcome.returned for outcome in answers(rerun)] == [outcome.returned for outcome in answers(outcomes)]
+    assert recorded_losses(tables, 0) == "1@0.750100000", "of a server, the event is all there is"
