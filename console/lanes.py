@@ -1,18 +1,23 @@
 """What the timeline knows of a run: lanes, passes and changes of state, as columns that a frame can be cut from.
 
-Loaded once (and again on reload), whole, in a thread; a frame then asks no database. Times are ns on the run's clock;
-`NONE` is an unknown one.
+Loaded once (and again on reload) in a thread; a frame then asks no database. All lanes of millions of requests are in
+memory, but their phases are read a screenful at a time (`console.phases`). Times are ns on the run's clock; `NONE` is
+an unknown one.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from console.changes import Change, Changes
+from console.lane_columns import Columns, ints, read_columns
+from console.phases import AllPhases, Phase, Phases, SomePhases
 from console.session import Session
 from console.timeline import Bools, Ints, Passes, Window, in_flight
 from recorder.schema import NONE
@@ -21,15 +26,14 @@ from recorder.words import StepKind
 if TYPE_CHECKING:
     import duckdb
 
-_STAMPS: Final = ("arrival", "queued", "first_scheduled", "first_token", "last_token", "returned", "finish")
-_COUNTS: Final = ("rid", "attempt", "worker", "prompt_tokens", "output_tokens", "cached_tokens", "preemptions")
-_MEASURES: Final = ("ttft", "tpot", "e2e")
 _PASS_COLUMNS: Final = (
     "step", "t_sched", "t_exec", "t_done", "t_end", "prefills", "prefill_tokens", "decodes",
     "waiting", "running", "kv_used", "kv_total", "head_rid", "device_ns",
 )  # fmt: skip
 _ATTEMPT_BITS: Final = 16
 _KINDS: Final = tuple(kind.value for kind in StepKind)
+MANY: Final = 100_000
+"""From so many lanes on their phases are not all in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,36 +71,29 @@ class Lane:
         return self.numbers["finish"] or 0
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change of state at instant `t`."""
-
-    t: int
-    rid: int
-    kind: str
-    reason: str
-    other_rid: int | None
-
-
 class Lanes:
     """Every lane of a run, its passes per worker, and its changes of state."""
 
     def __init__(
-        self, window: Window, *, requests: pa.Table, spans: pa.Table, steps: pa.Table, events: pa.Table
+        self,
+        window: Window,
+        *,
+        columns: Columns,
+        steps: pa.Table,
+        events: pa.Table,
+        spans: pa.Table | None = None,
+        time_in: Callable[[str], Ints] | None = None,
     ) -> None:
+        """Without `spans` they are read when they are looked at, and `time_in` knows how long lanes were in a phase."""
         self.window = window
-        self.columns = {name: ints(requests, name) for name in (*_STAMPS, *_COUNTS, *_MEASURES)}
-        self._texts = {name: requests[name] for name in ("request_id", "tier", "status", "reason")}
+        self.columns, self._texts = columns
         self.passes = dict(_workers(steps))
-        self._events = events
-        self._event_times = ints(events, "t")
-        self.marks: Ints = np.unique(self._event_times)
-        self._span_names: list[str] = spans["name"].to_pylist()
-        self._span_starts, self._span_ends = ints(spans, "start"), ints(spans, "end")
-        self._first_span = np.searchsorted(ints(spans, "lane"), np.arange(len(self) + 1))
+        self._changes = Changes(events, *(self.columns[name] for name in ("rid", "arrival", "returned")))
+        self.phases: Phases = SomePhases(self.columns) if spans is None else AllPhases(spans, len(self))
+        self._time_in = time_in
         self._flying: tuple[int, list[int]] | None = None
-        self._by_rid = {int(rid): index for index, rid in enumerate(self.columns["rid"])}
         self.in_sight: Bools = np.ones(len(self), bool)
+        self._finish_so_far: Ints = np.maximum.accumulate(self.columns["finish"])
 
     def __len__(self) -> int:
         return len(self.columns["rid"])
@@ -110,11 +107,22 @@ class Lanes:
         narrowed._flying = None
         for name in ("ok", "p95", "sighted"):
             vars(narrowed).pop(name, None)
-        narrowed.in_sight = np.isin(
-            _attempts(self.columns["rid"], self.columns["attempt"]),
-            _attempts(ints(picked, "rid"), ints(picked, "attempt")),
-        )
+        order, attempts = self._by_attempt
+        wanted = _attempts(ints(picked, "rid"), ints(picked, "attempt"))
+        place = np.minimum(np.searchsorted(attempts, wanted), max(len(attempts) - 1, 0))
+        found = place[attempts[place] == wanted] if len(attempts) else place[:0]
+        narrowed.in_sight = np.zeros(len(self), bool)
+        narrowed.in_sight[found if order is None else order[found]] = True
         return narrowed
+
+    @cached_property
+    def _by_attempt(self) -> tuple[Ints | None, Ints]:
+        """One number for each attempt, sorted, and the lanes in that order; None where that is their own."""
+        attempts = _attempts(self.columns["rid"], self.columns["attempt"])
+        if bool(np.all(attempts[1:] > attempts[:-1])):
+            return None, attempts
+        order = np.argsort(attempts, kind="stable").astype(np.int64)
+        return order, attempts[order]
 
     @cached_property
     def sighted(self) -> Ints:
@@ -129,22 +137,20 @@ class Lanes:
 
     def rows(self, indices: Ints) -> pa.Table:
         """Lanes as rows; times in ns, on the run's clock where they are instants."""
-        texts = {name: column.take(indices) for name, column in self._texts.items()}
+        texts = {name: column.take(indices).cast(pa.string()) for name, column in self._texts.items()}
         numbers = {name: column[indices] for name, column in self.columns.items()}
         return pa.table({**texts, **{name: pa.array(column, mask=column == NONE) for name, column in numbers.items()}})
 
-    def spans(self, index: int) -> list[tuple[str, int, int]]:
+    def spans(self, index: int) -> list[Phase]:
         """The phases of a lane: `(name, start, end)` in order of time."""
-        own = slice(int(self._first_span[index]), int(self._first_span[index + 1]))
-        bounds = self._span_starts[own].tolist(), self._span_ends[own].tolist()
-        return list(zip(self._span_names[own], *bounds, strict=True))
+        return self.phases.of(index)
 
     def time_in(self, phase: str) -> Ints:
-        """How long each lane was in a phase, in ns."""
-        named = np.fromiter((name == phase for name in self._span_names), bool, len(self._span_names))
-        so_far = np.concatenate([[0], np.cumsum(np.where(named, self._span_ends - self._span_starts, 0))])
-        times: Ints = np.diff(so_far[self._first_span])
-        return times
+        """How long each lane was in a phase, in ns. Call it from a thread: it may have to be asked for."""
+        if isinstance(self.phases, AllPhases):
+            return self.phases.time_in(phase)
+        assert self._time_in is not None
+        return self._time_in(phase)
 
     def phase_at(self, index: int, t: int) -> str | None:
         """The phase a lane is in at `t`; None before, after and in a gap."""
@@ -152,8 +158,17 @@ class Lanes:
 
     def alive(self, window: Window) -> Ints:
         """The lanes whose life touches the window, in the order of arrival."""
-        begun = self.in_sight & (self.columns["arrival"] < window.end)
-        return np.flatnonzero(begun & (self.columns["finish"] >= window.start)).astype(np.int64)
+        return self._touching(window.start, window.end)
+
+    def _touching(self, start: int, end: int) -> Ints:
+        """The lanes in sight that end at `start` or later and begin before `end`.
+
+        Nobody before the first place where any lane so far reaches `start` does, so few lanes are looked at.
+        """
+        first = int(np.searchsorted(self._finish_so_far, start))
+        some = slice(first, int(np.searchsorted(self.columns["arrival"], end)))
+        alive = self.in_sight[some] & (self.columns["finish"][some] >= start)
+        return np.flatnonzero(alive).astype(np.int64) + first
 
     def flying(self, width: int) -> list[int]:
         """How many requests were in flight in each of `width` columns of the whole run; kept for the last width."""
@@ -165,10 +180,14 @@ class Lanes:
 
     def waiting_at(self, t: int, worker: int) -> list[int]:
         """The lanes that wait for a worker's start at `t`, longest first."""
-        queued, started = self.columns["queued"], self.columns["first_scheduled"]
-        here = (self.columns["worker"] == worker) | (self.columns["worker"] == NONE)
-        still = (started > t) | ((started == NONE) & (self.columns["finish"] > t))
-        return [int(i) for i in np.flatnonzero(here & (queued != NONE) & (queued <= t) & still)]
+        first = int(np.searchsorted(self._finish_so_far, t))
+        here = slice(first, int(np.searchsorted(self.columns["arrival"], t, "right")))
+        queued, started, finish, mine = (
+            self.columns[name][here] for name in ("queued", "first_scheduled", "finish", "worker")
+        )
+        still = (started > t) | ((started == NONE) & (finish > t))
+        waiting = ((mine == worker) | (mine == NONE)) & (queued != NONE) & (queued <= t) & still
+        return [int(i) + first for i in np.flatnonzero(waiting)]
 
     def slow(self, slo_ns: int | None) -> Ints:
         """The lanes whose end to end is over `slo_ns`; over the p95 of the answered ones where None."""
@@ -183,25 +202,46 @@ class Lanes:
     @cached_property
     def p95(self) -> int | None:
         """Nearest-rank p95 of end to end over the lanes that ended well; None when none did."""
-        done = np.sort(self.columns["e2e"][self.ok])
-        return int(done[-(-95 * len(done) // 100) - 1]) if len(done) else None
+        done = self.columns["e2e"][self.ok]
+        rank = -(-95 * len(done) // 100) - 1
+        return int(np.partition(done, rank)[rank]) if len(done) else None
 
     @cached_property
     def ok(self) -> Ints:
         """The lanes that were answered and whose end to end is known."""
-        status = np.asarray(self._texts["status"].to_pylist(), dtype=object)
-        return np.flatnonzero(self.in_sight & (status == "ok") & (self.columns["e2e"] != NONE)).astype(np.int64)
+        answered = self._is("status", "ok") & (self.columns["e2e"] != NONE)
+        return np.flatnonzero(self.in_sight & answered).astype(np.int64)
 
     def find(self, name: str) -> int | None:
         """The lane of a request by its id or its number; of several attempts the last."""
-        found = np.flatnonzero(np.asarray(self._texts["request_id"].to_pylist(), dtype=object) == name)
+        found = np.flatnonzero(self._is("request_id", name))
         if len(found):
             return int(found[-1])
-        return self._by_rid.get(int(name)) if name.isascii() and name.isdigit() else None
+        return self.of_rid(int(name)) if name.isascii() and name.isdigit() and len(name) < 19 else None
 
     def of_rid(self, rid: int | None) -> int | None:
-        """The lane of a request's number."""
-        return None if rid is None else self._by_rid.get(rid)
+        """The lane of a request's number; of several attempts the last."""
+        if rid is None or not len(self):
+            return None
+        order, rids = self._by_number
+        place = int(np.searchsorted(rids, rid, "right")) - 1
+        if place < 0 or rids[place] != rid:
+            return None
+        return place if order is None else int(order[place])
+
+    @cached_property
+    def _by_number(self) -> tuple[Ints | None, Ints]:
+        """The numbers of all requests, sorted, and the lanes in that order; None where that is their own."""
+        rids = self.columns["rid"]
+        if bool(np.all(rids[1:] >= rids[:-1])):
+            return None, rids
+        order = np.argsort(rids, kind="stable").astype(np.int64)
+        return order, rids[order]
+
+    def _is(self, column: str, text: str) -> Bools:
+        """Which lanes have this text."""
+        same: Bools = pc.fill_null(pc.equal(self._texts[column].cast(pa.string()), text), False).to_numpy()
+        return same
 
     def pass_start(self, step: int) -> int | None:
         """When the first worker that has a pass of this number began it."""
@@ -211,27 +251,41 @@ class Lanes:
                 return int(passes.starts[places[0]])
         return None
 
+    @property
+    def marks(self) -> Ints:
+        """The instants at which anything changed, each once."""
+        return self._changes.instants
+
     def last_change(self, t: int) -> Change | None:
         """The newest change of state at or before `t`."""
-        place = int(np.searchsorted(self._event_times, t, "right")) - 1
-        if place < 0:
-            return None
-        row = self._events.slice(place, 1).to_pylist()[0]
-        other = row["other_rid"] if row["other_rid"] >= 0 else None
-        return Change(row["t"], row["rid"], row["kind"], row["reason"] or "", other)
+        return self._changes.last(t)
 
 
 def load_lanes(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Lanes:
-    """Read the lanes of a run; takes as long as its requests, spans, steps and events are many."""
+    """Read the lanes of a run; takes as long as its requests, steps and events are many. Spans only where few are."""
     extent = session.ask("timeline_extent", cursor=cursor).to_pylist()[0]
     low, high = extent["low"], extent["high"]
+    columns = read_columns(session, cursor, high)
+    many = len(columns[0]["rid"]) >= MANY
+
+    def time_in(phase: str) -> Ints:
+        return ints(session.ask("timeline_time_in", phase=phase), "ns")
+
     return Lanes(
         Window.whole(low, high),
-        requests=session.ask("timeline_lanes", cursor=cursor, high=high),
-        spans=session.ask("timeline_spans", cursor=cursor, high=high),
+        columns=columns,
+        spans=None if many else session.ask("timeline_spans", cursor=cursor, high=high),
         steps=session.ask("timeline_steps", cursor=cursor),
         events=session.ask("timeline_events", cursor=cursor),
+        time_in=time_in,
     )
+
+
+def read_phases(lanes: Lanes, wanted: Sequence[int], session: Session, cursor: "duckdb.DuckDBPyConnection") -> pa.Table:
+    """The phases of some lanes, for `Phases.learn`."""
+    rids, attempts = (lanes.columns[name][list(wanted)].tolist() for name in ("rid", "attempt"))
+    question = "timeline_some_spans"
+    return session.ask(question, cursor=cursor, lanes=list(wanted), rids=rids, attempts=attempts)
 
 
 def _attempts(rids: Ints, attempts: Ints) -> Ints:
@@ -239,21 +293,15 @@ def _attempts(rids: Ints, attempts: Ints) -> Ints:
     return rids << _ATTEMPT_BITS | attempts
 
 
-def ints(table: pa.Table, name: str) -> Ints:
-    """A column of integers; NULL becomes `NONE`."""
-    column: Ints = table[name].cast(pa.int64()).fill_null(NONE).to_numpy()
-    return column
-
-
 def _workers(steps: pa.Table) -> Iterator[tuple[int, Passes]]:
     workers = ints(steps, "worker")
-    kinds = np.array([_KINDS.index(kind) for kind in steps["kind"].to_pylist()], np.int64)
+    kinds = pc.index_in(steps["kind"], value_set=pa.array(_KINDS)).to_numpy().astype(np.int64)
     columns = {name: ints(steps, name) for name in _PASS_COLUMNS}
-    reasons = np.asarray(steps["head_reason"].to_pylist(), dtype=object)
+    reasons = pc.fill_null(steps["head_reason"], "")
     for worker in np.unique(workers):
         mine = workers == worker
         own = {name: column[mine] for name, column in columns.items()}
-        yield int(worker), Passes(own, _KINDS, kinds[mine], [reason or "" for reason in reasons[mine]])
+        yield int(worker), Passes(own, _KINDS, kinds[mine], reasons.filter(pa.array(mine)).to_pylist())
 
 
 def _known(value: np.int64) -> int | None:

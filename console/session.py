@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _THREADS: Final = 2
 """An engine may be serving on the same machine; a question must not take its cores."""
 
-_MEMORY: Final = "400MB"
+_MEMORY: Final = "300MB"
 """What DuckDB may hold; beyond that it spills, and the console stays under a gigabyte."""
 
 _REMEMBERED: Final = 4
@@ -89,11 +89,16 @@ class Session:
         """How far the causes of a large run are worked out, 0 to 1; None while nobody works on them."""
         return self._keeper.progress
 
+    @property
+    def is_in_order(self) -> bool:
+        """Whether `requests` come in the order of arrival by themselves, and a column of them costs next to nothing."""
+        return self._shows_kept
+
     def connect(self, only: Filter = EVERYTHING) -> duckdb.DuckDBPyConnection:
         """A new cursor, for one thread; `interrupt()` on it ends its query and no other's.
 
-        On one with a filter, requests and what is told of them (`views.NARROWED`) are those that it lets through; what is
-        told of workers and of the recorder is as it was.
+        On one with a filter, requests and what is told of them (`views.NARROWED`) are those that it lets through; what
+        is told of workers and of the recorder is as it was.
         """
         cursor = self._db.cursor()
         self.narrow(cursor, only)

@@ -217,7 +217,7 @@ class Passes:
 
 def in_flight(starts: Ints, ends: Ints, edges: Ints) -> Ints:
     """How many of the stretches `[start, end)` touch each column between `edges`."""
-    begun = np.searchsorted(np.sort(starts), edges[1:], "left")
-    over = np.searchsorted(np.sort(ends), edges[:-1], "right")
+    begun = np.searchsorted(np.sort(starts, kind="stable"), edges[1:], "left")
+    over = np.searchsorted(np.sort(ends, kind="stable"), edges[:-1], "right")
     flying: Ints = np.maximum(begun - over, 0).astype(np.int64)
     return flying

@@ -35,7 +35,7 @@ derived AS (
     SELECT rid, attempt, 'return', gone, finish FROM bare
 ),
 lanes AS (
-    SELECT rid, attempt, row_number() OVER (ORDER BY arrival, rid, attempt) - 1 AS lane FROM requests
+    SELECT rid, attempt, row_number() OVER (ORDER BY arrival NULLS FIRST, rid, attempt) - 1 AS lane FROM requests
 )
 SELECT lanes.lane, phases.name, phases.start, phases."end"
 FROM (

@@ -73,9 +73,12 @@ PARAMS: dict[str, dict[str, Any]] = {
     "next_slow": {"limit": 20 * MS, "arrival": 0, "rid": 1, "way": 1},
     "request_events": {"rid": 1},
     "timeline_causes": {"rid": 2, "attempt": 1},
+    "timeline_gone": {"rids": [2, 5]},
     "timeline_lanes": {"high": 40_000_000},
     "timeline_slices": {"worker": 0, "first": 1, "last": 2},
+    "timeline_some_spans": {"lanes": [1, 0], "rids": [2, 1], "attempts": [1, 1]},
     "timeline_spans": {"high": 40_000_000},
+    "timeline_time_in": {"phase": "decode"},
 }
 
 
