@@ -12,6 +12,8 @@ from engine.api.errors import ApiError
 from recorder.words import Status
 
 JSON: Final = "application/json"
+_REASONS: Final = {529: "Overloaded"}
+"""Of statuses that HTTP itself does not know."""
 _NONE: Final[Mapping[str, str]] = {}
 _EVENT_STREAM: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 
@@ -55,7 +57,13 @@ class AttemptWriter:
                 return await self._respond(200, body)
 
     async def _respond(self, status: int, body: bytes, headers: Mapping[str, str] = _NONE) -> web.StreamResponse:
-        response = web.Response(status=status, body=body, content_type=JSON, headers={**self._headers, **headers})
+        response = web.Response(
+            status=status,
+            reason=_REASONS.get(status),
+            body=body,
+            content_type=JSON,
+            headers={**self._headers, **headers},
+        )
         self._attempt.http_status = status
         await response.prepare(self._request)
         await response.write_eof()

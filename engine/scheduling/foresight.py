@@ -129,19 +129,25 @@ class Foresight:
 
     def _after(self, place: Place, tokens: int, context: int) -> int | None:
         """When a place has passed, if the passes that compute prompts have `tokens` of them to compute together."""
-        if self._forecast is None:
-            return None
         decodes, prompts = place[0] - place[1], place[1]
         beside = min(len(self._view.running) + len(self._view.waiting) + 1, self._slots)
         chunk = min(tokens, max(self._config.max_num_batched_tokens - beside + 1, 1))
         mixing = max(-(-tokens // chunk), prompts) if chunk else 0
-        mixed = self._forecast.mixed_ns(beside, chunk, context) if mixing else 0
-        decoding = self._forecast.mixed_ns(beside, 0, context) if decodes or not mixing else 0
+        mixed = self._pass_ns(beside, chunk, context) if mixing else 0
+        decoding = self._pass_ns(beside, 0, context) if decodes or not mixing else 0
         if mixed is None or decoding is None:
             return None
         in_flight = mixed if mixing else decoding
         begun = max(self._view.since, self._now - in_flight) if self._view.running else self._now
         return begun + mixing * mixed + decodes * decoding
+
+    def _pass_ns(self, beside: int, tokens: int, context: int) -> int | None:
+        """What a pass takes; where none like it was seen yet, what a lesser one takes: so long it will be at least."""
+        if self._forecast is None:
+            return None
+        lesser = ((beside, tokens), (beside, 0), (1, 0))
+        times = (self._forecast.mixed_ns(decodes, prompt, context) for decodes, prompt in lesser)
+        return next((took for took in times if took is not None), None)
 
 
 def _longest(places: Sequence[Place]) -> Place:

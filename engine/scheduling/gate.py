@@ -171,9 +171,9 @@ class Gate:
         if not self._config.deadline_admission or request.deadline is None:
             return
         alone, finish = foresight.alone(request), foresight.finish(request)
-        if alone is None or finish is None or finish <= request.deadline:
+        if finish is None or finish <= request.deadline:
             return
-        late, never = finish - request.deadline, alone > request.deadline
+        late, never = finish - request.deadline, alone is not None and alone > request.deadline
         words = f"it would be finished {late / 1e6:.1f} ms after its deadline"
         words += ", even if nobody else were here" if never else ""
         yield Admission(False, words, _TOO_MANY, None if never else _ms(late), Reason.DEADLINE)
