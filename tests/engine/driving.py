@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
 from engine.config import Config
-from engine.core import Commit, End, Event, Request, Sampled, Slice, StepPlan, StepResult
+from engine.core import Commit, End, Event, Head, Request, Sampled, Slice, StepPlan, StepResult
 from engine.scheduling import PagedScheduler, make_scheduler
 from engine.scheduling.forecast import Predictor
 from recorder.words import EventKind, Reason, Role
@@ -209,6 +209,22 @@ class Driver:
                 assert plan.head.rid == min(a.request.rid for a in expected)
             assert plan.head.rid in [a.request.rid for a in expected]
         assert plan.slices or not waiting or plan.wake_at is not None, "someone waits, and nothing would happen"
+        if plan.head and self.config.scheduler.policy == "continuous":
+            assert self._is_held_up(plan, plan.head), f"work conserving: nothing holds {plan.head} up"
+
+    def _is_held_up(self, plan: StepPlan, head: Head) -> bool:
+        """Whether what the head is said to wait for is really used up: slots, tokens of the step, or blocks."""
+        scheduler, known = self.config.scheduler, self._known(self.accounts[head.rid])
+        room = scheduler.max_num_batched_tokens - sum(part.tokens for part in plan.slices)
+        watermark = self.config.kv.watermark_blocks(self.num_blocks) if plan.occupancy.running else 0
+        blocks = -(-known // self.config.kv.block_size) + watermark
+        return {
+            Reason.SEQ_SLOTS: plan.occupancy.running == scheduler.max_num_seqs,
+            Reason.TOKEN_BUDGET: room < (1 if scheduler.enable_chunked_prefill else known),
+            Reason.DECODE_SLACK: scheduler.tpot_slo_ms > 0,
+            Reason.KV_BLOCKS: blocks > plan.occupancy.kv_free,
+            Reason.PREEMPTION: any(event.kind is EventKind.PREEMPTED for event in plan.events),
+        }.get(head.reason, False)
 
     def _known(self, account: Account) -> int:
         return account.request.prompt_tokens + account.output
