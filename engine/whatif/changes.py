@@ -66,7 +66,7 @@ def engine_of(recorded: Recorded, changes: Changes | None = None, workers: int |
         raise WhatIfError("--set kv.memory_mb: what a block takes of the memory is not recorded; set kv.num_blocks")
     config = recorded_config(recorded.info, changes)
     longest = max(arrival.prompt_tokens + arrival.max_tokens for arrival in recorded.arrivals)
-    room = Setup.of(config, longest)
+    room = Setup.of(config, longest, workers or recorded.workers)
     return Engine(
         config=config,
         num_blocks=_blocks(recorded, changes, config.kv.block_size) or room.num_blocks,

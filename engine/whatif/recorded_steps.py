@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from engine.config import to_dict
 from engine.cost.model import CostFit
 from engine.ledger import RunLedger
 from engine.scheduling import StepTimeModel
@@ -21,7 +22,7 @@ from engine.simulate.setup import Setup
 from engine.simulate.sources import Clients
 from engine.simulate.stepped import Listed
 from engine.whatif.following import FollowingWorker
-from engine.whatif.recorded import Recorded
+from engine.whatif.recorded import Recorded, WhatIfError
 from engine.whatif.rerun import Engine, Rerun, stamps_of
 from engine.whatif.script import Script, read_scripts
 
@@ -68,6 +69,8 @@ class _RecordedRoutes(Router):
 def replay_steps(recorded: Recorded, engine: Engine, fit: CostFit, run: Path) -> Replayed:
     """Run `engine` on the arrivals along the recorded steps, and write it. WhatIfError where they can't be followed."""
     scripts = read_scripts(recorded)
+    if any(to_dict(engine.config)["faults"].values()):
+        raise WhatIfError("no recorded step tells of a worker that is lost; leave --recorded-steps or the loss out")
     setup = Setup(
         config=engine.config,
         cost=fit.cost,

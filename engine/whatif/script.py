@@ -84,6 +84,8 @@ def read_scripts(recorded: Recorded) -> dict[int, Script]:
     steps = tables.table("steps").sort_by([("worker", "ascending"), ("step", "ascending")])
     if not steps.num_rows:
         raise WhatIfError(f"{path} holds no steps, so none can be followed; {_LEAVE_OUT}")
+    if any(recorded.info.config.get("faults", {}).values()):
+        raise WhatIfError(f"{path} lost a worker, and what it did last was not recorded; {_LEAVE_OUT}")
     if tables.left_out:
         raise WhatIfError(
             f'{path} was recorded with [record] keep = "tail", so not all steps were kept to be followed; {_LEAVE_OUT}'

@@ -15,9 +15,12 @@ from engine.simulate.results import Results
 from engine.simulate.run import prepare, record_workload, simulate_workload
 from engine.simulate.setup import Setup
 from engine.simulate.stepped import simulate
-from engine.whatif.changes import parse_changes
+from engine.whatif.changes import engine_of, parse_changes
+from engine.whatif.fitting import fit_recording
 from engine.whatif.handed_on import recorded_losses
-from engine.whatif.recorded import read_recorded, recorded_config
+from engine.whatif.recorded import WhatIfError, read_recorded, recorded_config
+from engine.whatif.recorded_steps import replay_steps
+from engine.whatif.script import read_scripts
 from recorder.check import check
 from recorder.schema import code
 from recorder.tables import open_tables
@@ -247,3 +250,15 @@ def test_a_recording_with_a_loss_is_re_run_with_it(tmp_path: Path) -> None:
     rerun = serve(list(recorded.arrivals), recorded_config(recorded.info), workers=recorded.workers)
     assert [outcome.returned for outcome in answers(rerun)] == [outcome.returned for outcome in answers(outcomes)]
     assert recorded_losses(tables, 0) == "1@0.750100000", "of a server, the event is all there is"
+
+
+def test_recorded_steps_are_not_followed_into_a_loss(tmp_path: Path) -> None:
+    serve(arrivals(), config(lost="1@0.75"), tmp_path / "lost")
+    with pytest.raises(WhatIfError, match="lost a worker"):
+        read_scripts(read_recorded(open_tables(tmp_path / "lost")))
+    serve(arrivals(), config(), tmp_path / "whole")
+    recorded = read_recorded(open_tables(tmp_path / "whole"))
+    engine = engine_of(recorded, {"faults": {"worker_lost": "1@0.75"}})
+    assert engine.config.faults.worker_lost == "1@0.75"
+    with pytest.raises(WhatIfError, match="no recorded step tells of a worker that is lost"):
+        replay_steps(recorded, engine, fit_recording(recorded, engine), tmp_path / "what-if")
