@@ -1,7 +1,7 @@
 """Everything the engine screen and its headless twin say of a stretch of a run, in one value."""
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from console.diagnosis import Board, Finding, Pulse, Refusals, Retries, board, pressure, pulse
 from console.engine_view.bins import Bins, binned
-from console.engine_view.kv import CACHED, DEAD, NO_CACHE, KvLedger, kv_ledger
+from console.engine_view.kv import CACHED, DEAD, NO_CACHE, KvLedger, kv_ledger, with_dead
 from console.engine_view.look import Asking, Look
 from console.engine_view.resources import Counts, Resource, resources
 from console.engine_view.utilisation import find_rhythm, loop_cpu
@@ -56,35 +56,41 @@ class EngineReport(TypedDict):
 
 
 @dataclass(frozen=True)
-class EngineView:
-    """The numbers, and what the strips are drawn from."""
+class About:
+    """What is told of requests, and what all figures say: of a large run this takes longest."""
 
-    look: Look
-    report: EngineReport
-    bins: Bins
-    kv: KvLedger
-    preempted: Floats
     pulse: Pulse
     board: Board
     rhythm: Rhythm
     findings: tuple[Finding, ...]
 
 
+@dataclass(frozen=True)
+class EngineView:
+    """The numbers, and what the strips are drawn from. Without `about` the report tells of the workers alone."""
+
+    look: Look
+    report: EngineReport
+    bins: Bins
+    kv: KvLedger
+    preempted: Floats
+    about: About | None = None
+
+
 def engine(session: Session, only: Filter, look: Look, cursor: "duckdb.DuckDBPyConnection") -> EngineView:
     """Ask everything. Never fails on a run that is merely odd. `cursor` is a fresh one, and is put under the filter."""
     asking = Asking.under(session, only, look, cursor)
+    return explained(asking, workers(asking, only))
+
+
+def workers(asking: Asking, only: Filter) -> EngineView:
+    """What the workers did: passes, time, resources, KV blocks, why heads of queues waited."""
+    session, look = asking.session, asking.look
     config = session.tables.info.config
-    bins = binned(asking.ask("engine_bins"), look.bins)
-    changes = asking.ask("engine_changes")
-    events = rows(asking.ask("engine_events"))
-    stalls = asking.ask("engine_stalls")
-    kv = kv_ledger(asking, bins, config.get("kv", {}), changes)
-    tail, refusals = _requests(asking)
-    breath = find_rhythm(asking)
+    bins, changes = binned(asking.ask("engine_bins"), look.bins), asking.ask("engine_changes")
+    events, stalls = rows(asking.ask("engine_events")), asking.ask("engine_stalls")
+    kv = kv_ledger(bins, config.get("kv", {}), changes)
     preempted = np.where(np.isnan(bins.running), np.nan, _per_bin(changes, "preemptions", look.bins))
-    batch = np.where(bins.busy_ns > 0, bins.batch, np.nan)
-    pressed = pressure(bins.waiting_mean, batch, preempted)
-    findings = (*pressed, *tail.findings, *refusals.findings, *breath.findings)
     report = EngineReport(
         run=session.name,
         state=run_state(session.path),
@@ -92,23 +98,45 @@ def engine(session: Session, only: Filter, look: Look, cursor: "duckdb.DuckDBPyC
         worker=look.worker,
         workers=rows(asking.ask("engine_workers")),
         window={"since_ns": look.window.start - look.window.low, "until_ns": look.window.end - look.window.low},
-        findings=[asdict(finding) for finding in findings],
+        findings=[],
         kinds=_kinds(asking),
         time=_time(bins),
         batch={"mean": _mean_of_steps(bins, bins.batch), "max": bins.batch_max, **_tokens(bins)},
         resources=resources(bins, config, _counts(events), stalls, loop_cpu(asking)),
         kv=kv.document(),
         reasons=_reasons(bins),
-        preemptions=_preemptions(asking, events),
-        refusals={**asdict(refusals), "reasons": rows(asking.ask("engine_refusal_reasons"))},
-        pulse=asdict(tail),
-        rhythm=asdict(breath),
-        device=rows(asking.ask("engine_device"))[0],
+        preemptions=_preempted(events),
+        refusals={},
+        pulse={},
+        rhythm={},
+        device={},
         stalls=rows(stalls),
         series=_series(bins, kv, preempted),
         formulas=_formulas(config),
     )
-    return EngineView(look, report, bins, kv, preempted, tail, refusals, breath, findings)
+    return EngineView(look, report, bins, kv, preempted)
+
+
+def explained(asking: Asking, view: EngineView) -> EngineView:
+    """The same with what is told of requests, and with what all of it says."""
+    bins = view.bins
+    kv = with_dead(asking, view.kv)
+    tail, refusals = _requests(asking)
+    breath = find_rhythm(asking)
+    pressed = pressure(bins.waiting_mean, np.where(bins.busy_ns > 0, bins.batch, np.nan), view.preempted)
+    findings = (*pressed, *tail.findings, *refusals.findings, *breath.findings)
+    report: EngineReport = {
+        **view.report,
+        "findings": [asdict(finding) for finding in findings],
+        "kv": kv.document(),
+        "preemptions": {**view.report["preemptions"], **_evictions(asking)},
+        "refusals": {**asdict(refusals), "reasons": rows(asking.ask("engine_refusal_reasons"))},
+        "pulse": asdict(tail),
+        "rhythm": asdict(breath),
+        "device": rows(asking.ask("engine_device"))[0],
+        "series": _series(bins, kv, view.preempted),
+    }
+    return replace(view, report=report, kv=kv, about=About(tail, refusals, breath, findings))
 
 
 def _requests(asking: Asking) -> tuple[Pulse, Board]:
@@ -169,11 +197,14 @@ def _reasons(bins: Bins) -> dict[str, dict[str, float]]:
     }
 
 
-def _preemptions(asking: Asking, events: list[dict[str, Any]]) -> dict[str, Any]:
+def _preempted(events: list[dict[str, Any]]) -> dict[str, Any]:
     own = [row for row in events if row["kind"] == EventKind.PREEMPTED.value]
-    totals = {name: sum(row[name] for row in own) for name in ("n", "lost_tokens", "freed_blocks")}
+    return {name: sum(row[name] for row in own) for name in ("n", "lost_tokens", "freed_blocks")}
+
+
+def _evictions(asking: Asking) -> dict[str, Any]:
     pairs = rows(asking.ask("engine_evictions", most=_MOST_EVICTIONS))
-    return {**totals, "pairs": pairs[0]["pairs"] if pairs else 0, "worst": pairs}
+    return {"pairs": pairs[0]["pairs"] if pairs else 0, "worst": pairs}
 
 
 def _per_bin(changes: pa.Table, name: str, count: int) -> Floats:

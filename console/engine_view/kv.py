@@ -1,7 +1,7 @@
 """The ledger of KV blocks over a stretch: held, cached, free, and held for clients that had no use for it any more."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -49,17 +49,28 @@ class KvLedger:
         }
 
 
-def kv_ledger(asking: Asking, bins: Bins, scheduler: Mapping[str, Any], changes: pa.Table) -> KvLedger:
-    """Held and free as recorded with each pass; what is cached and what is held for nobody as far as can be known."""
+def kv_ledger(bins: Bins, kv: Mapping[str, Any], changes: pa.Table) -> KvLedger:
+    """Held and free as recorded with each pass, and what can be cached at most under the configuration `kv`."""
     free = bins.blocks - bins.held
-    rows = asking.ask("engine_dead")
-    since, until, blocks = (rows[name].to_numpy() for name in ("since", "until", "blocks"))
     return KvLedger(
         total=int(np.nanmax(bins.blocks)) if not np.isnan(bins.blocks).all() else 0,
         held=bins.held,
         free=free,
-        cached=_cached(free, changes, scheduler),
-        dead=np.minimum(held_between(since, until, blocks, asking.look.window, bins.count), bins.held),
+        cached=_cached(free, changes, kv),
+        dead=np.full(bins.count, np.nan),
+        dead_block_s=0.0,
+        dead_rows=[],
+    )
+
+
+def with_dead(asking: Asking, ledger: KvLedger) -> KvLedger:
+    """The same with what was held for nobody."""
+    rows = asking.ask("engine_dead")
+    since, until, blocks = (rows[name].to_numpy() for name in ("since", "until", "blocks"))
+    count = len(ledger.held)
+    return replace(
+        ledger,
+        dead=np.minimum(held_between(since, until, blocks, asking.look.window, count), ledger.held),
         dead_block_s=float(((until - since).astype(float) * blocks).sum()) / 1e9,
         dead_rows=_largest_first(rows),
     )

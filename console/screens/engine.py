@@ -1,5 +1,6 @@
 """The engine: what the workers did over a stretch of the run, on one time axis, and what that says of their health."""
 
+import time
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
@@ -9,15 +10,15 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 
-from console.engine_view.answer import EngineView, engine
-from console.engine_view.look import Look, whole
+from console.engine_view.answer import EngineView, explained, workers
+from console.engine_view.look import Asking, Look, whole
 from console.exporting import Shown, flattened
 from console.filter import Filter
 from console.keys import Scope
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.session import Session
-from console.text.engine import ABOUT_REQUESTS, ABOUT_WORKERS, block_lines, engine_lines
+from console.text.engine import LEFT, RIGHT, block_lines, engine_lines
 from console.text.engine_strips import parts_for, strip_lines
 from console.text.paint import paint
 from console.timeline import Window
@@ -29,6 +30,8 @@ _TWO_COLUMNS: Final = 118
 _GAP: Final = 4
 _AROUND: Final = 3
 """Cells beside the page: padding and scrollbar."""
+_AT_ONCE_S: Final = 0.1
+"""A run whose workers are told in so much time is small."""
 _ROWS: Final = ((40, 3), (30, 2))
 """On a terminal of at least so many lines a strip has so many rows; on a smaller one a single one."""
 
@@ -88,7 +91,7 @@ class EngineScreen(RunScreen):
     def shown(self) -> Shown | None:
         """The numbers, as `tailtrace engine --json` has them."""
         view = self.view
-        if view is None:
+        if view is None or view.about is None:
             return None
         return Shown(f"{self.book.name}-engine", lambda: flattened(view.report), lambda: view.report)
 
@@ -130,7 +133,7 @@ class EngineScreen(RunScreen):
 
     async def action_victim(self) -> None:
         """Whoever lost most to a preemption, on the timeline."""
-        worst = self.view.report["preemptions"]["worst"] if self.view is not None else []
+        worst = self.view.report["preemptions"].get("worst") if self.view is not None else None
         if worst:
             self.tailtrace.chosen = worst[0]["victim"]
             await self.tailtrace.action_show("timeline")
@@ -170,7 +173,10 @@ class EngineScreen(RunScreen):
         self.redraw("#page", layout=True)
 
     def _arrive(self, view: EngineView) -> None:
+        """What the workers did comes first: what is told of requests takes longer."""
         self.view, self.window = view, view.look.window
+        if view.about is None:
+            self.ask("engine", partial(_explain, self.only, view), self._arrive)
         self.redraw("#page", layout=True)
         self.redraw_bars()
 
@@ -180,11 +186,12 @@ class EngineScreen(RunScreen):
         view = self.view
         rows = next((rows for tall, rows in _ROWS if self.app.size.height >= tall), 1)
         lines = [*strip_lines(view, width, rows), [], *block_lines("verdicts", view, width)]
+        if view.about is None:
+            lines += [[("reading the requests …", "muted")], []]
         if width < _TWO_COLUMNS:
-            return lines + _blocks(view, width, ABOUT_WORKERS + ABOUT_REQUESTS)
+            return lines + _blocks(view, width, LEFT + RIGHT)
         left = (width - _GAP) // 2
-        about_workers = _blocks(view, left, ABOUT_WORKERS)
-        return lines + beside(about_workers, _blocks(view, width - _GAP - left, ABOUT_REQUESTS), left + _GAP)
+        return lines + beside(_blocks(view, left, LEFT), _blocks(view, width - _GAP - left, RIGHT), left + _GAP)
 
 
 def _blocks(view: EngineView, width: int, names: tuple[str, ...]) -> list[Line]:
@@ -192,9 +199,16 @@ def _blocks(view: EngineView, width: int, names: tuple[str, ...]) -> list[Line]:
 
 
 def _read(only: Filter, asked: Asked, session: Session, cursor: duckdb.DuckDBPyConnection) -> EngineView:
-    """A stretch of the run as it stands now; a worker that it has not is none."""
+    """A stretch of the run as it stands now; a worker that it has not is none. Of a small run all of it at once."""
     window, worker, parts = asked
     now = whole(session, cursor)
     look = Look(now if window is None else window.over(now.low, now.high), worker, parts)
     known = session.ask("engine_workers", cursor=cursor)["worker"].to_pylist()
-    return engine(session, only, look if worker in known else replace(look, worker=None), cursor)
+    begun = time.monotonic()
+    asking = Asking.under(session, only, look if worker in known else replace(look, worker=None), cursor)
+    view = workers(asking, only)
+    return explained(asking, view) if time.monotonic() - begun < _AT_ONCE_S else view
+
+
+def _explain(only: Filter, view: EngineView, session: Session, cursor: duckdb.DuckDBPyConnection) -> EngineView:
+    return explained(Asking.under(session, only, view.look, cursor), view)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from console.cli import main
-from console.engine_view.answer import EngineView, engine
+from console.engine_view.answer import About, EngineView, engine
 from console.engine_view.bins import binned
 from console.engine_view.kv import held_between
 from console.engine_view.look import Asking, Look, stretch, whole
@@ -44,6 +44,11 @@ def look_at(
 def view_of(folder: Path, rows: dict[str, Any], only: str = "", config: dict[str, Any] | None = None) -> EngineView:
     with Session(write_run(folder, rows, config=CONFIG if config is None else config)) as session:
         return look_at(session, only=parse_filter(only))
+
+
+def about_of(view: EngineView) -> About:
+    assert view.about is not None
+    return view.about
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +230,7 @@ def test_attempts_of_one_request_are_known_by_its_id_or_by_whom_they_retry(tmp_p
         ],
         "steps": working(),
     }
-    board = view_of(tmp_path, rows).board
+    board = about_of(view_of(tmp_path, rows)).board
     assert board.refused_share == pytest.approx(7 / 39)
     assert board.retries_per_refused == pytest.approx((1 + 2 + 2 + 0) / 4)
     assert board.first_retry_ok == pytest.approx(1 / 3)
@@ -283,11 +288,11 @@ def test_a_driver_s_readings_are_the_rhythm_where_there_are_some(tmp_path: Path)
             for name, value in (("utilization_percent", 50.0 + t), ("sm_activity_percent", 90.0))
         ],
     }
-    found = view_of(tmp_path, rows).rhythm
+    found = about_of(view_of(tmp_path, rows)).rhythm
     assert found.every_ns == 1_000 * MS
     assert [found.mean, found.sm_activity] == pytest.approx([0.515, 0.9])
     del rows["samples"]
-    bare = view_of(tmp_path / "bare", rows).rhythm
+    bare = about_of(view_of(tmp_path / "bare", rows)).rhythm
     assert (bare.every_ns, bare.sm_activity) == (50 * MS, None)
     assert bare.mean == pytest.approx(1.0)
 
@@ -306,7 +311,7 @@ def test_workers_are_seen_one_by_one_and_together(tmp_path: Path) -> None:
 def test_latencies_and_device_time_are_those_of_the_filter(session: Session) -> None:
     long = look_at(session, only=parse_filter("id:long-*"))
     everything = look_at(session)
-    assert long.pulse.n == 3 < everything.pulse.n
+    assert about_of(long).pulse.n == 3 < about_of(everything).pulse.n
     assert long.report["kinds"] == everything.report["kinds"]
 
 

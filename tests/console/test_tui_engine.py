@@ -8,14 +8,30 @@ import pytest
 from console.app import Tailtrace
 from console.cli import main
 from console.commands.open import build
+from console.engine_view.answer import EngineView, engine
 from console.filter_language import parse_filter
 from console.screens.engine import EngineScreen
 from console.screens.timeline import TimelineScreen
+from console.session import Session
+from recorder.producer import PartProducer
 from recorder.words import EventKind, Reason
 from tests.console.runs import write_run
 from tests.console.screens import check_snapshot, press, screen_text, settle
-from tests.console.test_engine_view import answered, event, working
-from tests.console.tui_runs import all_rejected, damaged, empty, mixed_ends, no_duration, one_request, served
+from tests.console.test_engine_view import about_of, answered, event, working
+from tests.console.tui_runs import (
+    TABLES,
+    Sim,
+    all_rejected,
+    begin,
+    close,
+    damaged,
+    empty,
+    mixed_ends,
+    no_duration,
+    one_request,
+    served,
+    workload,
+)
 
 SIZES = [(80, 24), (120, 40), (160, 48), (200, 60)]
 
@@ -171,7 +187,7 @@ async def test_another_filter_and_another_run_are_other_numbers(run: Path, tmp_p
         app.look_at(parse_filter("id:long-*"))
         await settle(pilot)
         assert screen.view is not None
-        assert (screen.view.report["filter"], screen.view.pulse.n) == ("id:long-*", 3)
+        assert (screen.view.report["filter"], about_of(screen.view).pulse.n) == ("id:long-*", 3)
         app.look_at(parse_filter(""))
         await press(pilot, "w", "tab")
         assert screen.view.report["run"] == "one"
@@ -187,3 +203,49 @@ async def test_the_page_is_copied_whole(run: Path) -> None:
         assert found is not None
         assert "Device time of a request" in found[0]
         assert max(len(line) for line in found[0].splitlines()) <= 80
+
+
+async def test_of_a_large_run_the_workers_are_told_before_the_requests(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived: list[bool] = []
+    arrive = EngineScreen._arrive
+
+    def watched(screen: EngineScreen, view: EngineView) -> None:
+        arrived.append(view.about is not None)
+        arrive(screen, view)
+        lines = [text for line in screen._page(118, 0) for text, _ in line]
+        assert ("reading the requests …" in lines) == (view.about is None)
+        assert any(text.startswith("Passes by kind") for text in lines)
+
+    monkeypatch.setattr(EngineScreen, "_arrive", watched)
+    monkeypatch.setattr("console.screens.engine._AT_ONCE_S", 0.0)
+    app = build([run], "engine")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert arrived == [False, True]
+        view = engine_of(app).view
+        assert view is not None
+        with Session(run) as session, session.connect() as cursor:
+            assert view.report == engine(session, parse_filter(""), view.look, cursor).report
+
+
+async def test_a_run_that_is_recorded_grows_under_the_screen(tmp_path: Path) -> None:
+    run, out = begin(tmp_path, "growing")
+    first, second = workload(12)[:6], workload(12)[6:]
+    Sim(out, first).run()
+    out.close()
+    app = build([run], "engine")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        screen = engine_of(app)
+        assert screen.view is not None and screen.window is not None
+        before, window = about_of(screen.view).pulse.n, screen.window
+        more = PartProducer(run, "worker0", TABLES)
+        serve = Sim(more, second)
+        serve.now, serve.step = window.high, 10_000
+        serve.run()
+        close(run, more)
+        await press(pilot, "R")
+        assert (before, about_of(screen.view).pulse.n) == (6, 12)
+        assert screen.window.span > window.span, "what showed everything still does"
