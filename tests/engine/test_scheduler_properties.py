@@ -1,5 +1,7 @@
 """Whatever comes, in whatever configuration: nothing is lost, nothing starves, the same input gives the same plans."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import get_args
@@ -81,14 +83,17 @@ offers = st.lists(
 GONE = ("cancelled", "expired")
 
 
-def play(world: tuple[Config, int], script: list[Offer]) -> Driver:
-    """Run the script to its end."""
+def play(
+    world: tuple[Config, int], script: list[Offer], came: Callable[[Driver, int], None] = lambda driver, rid: None
+) -> Driver:
+    """Run the script to its end. `came` is told of each request as it comes, before it is added."""
     lengths = {rid: offer.length for rid, offer in enumerate(script, 1)}
     driver = Driver(*world, lengths, predictor=KnownCost(LinearCost(50_000, 5_000, 0, 3_000, 0)))
     leaving: dict[int, list[int]] = {}
     for rid, offer in enumerate(script, 1):
         for _ in range(offer.gap):
             tick(driver, leaving)
+        came(driver, rid)
         driver.add(
             rid,
             offer.prompt,
@@ -150,6 +155,23 @@ def test_the_same_input_gives_the_same_plans(world: tuple[Config, int], script: 
     assert one.plans == two.plans
     assert one.events == two.events
     assert one.ends == two.ends
+
+
+@settings(max_examples=200, deadline=None)
+@given(worlds(), offers)
+def test_nobody_starves_beyond_the_bound(world: tuple[Config, int], script: list[Offer]) -> None:
+    """SPEC D6: in an order by a key, behind n others one has started after ceil(1 / min_share) x (n + 1) starts."""
+    latest: dict[int, int] = {}
+    every = math.ceil(1 / world[0].scheduler.min_share)
+
+    def came(driver: Driver, rid: int) -> None:
+        started = len(driver.happened(EventKind.SCHEDULED))
+        latest[rid] = started + every * (driver.scheduler.occupancy().waiting + 1)
+
+    driver = play(world, script, came)
+    if world[0].scheduler.order in {"priority", "spf", "edf"}:
+        for place, rid in enumerate(driver.happened(EventKind.SCHEDULED), 1):
+            assert place <= latest[rid]
 
 
 @settings(max_examples=200, deadline=None)
