@@ -2,10 +2,13 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from console.blame.cohorts import SLOW_HELP, parse_slow
 from console.commands import FILTER_HELP, RUN_HELP
 from console.explain.answer import document, explain
+from console.explain.ranking import Account
+from console.explain.rerun import Rerun, best_first
 from console.filter_language import parse_filter
 from console.jsonout import write_json
 from console.session import Session
@@ -24,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--what-if",
         action="store_true",
-        help="re-run the recording with the first setting that is suggested, and say how far that can be trusted",
+        help="re-run the recording with the settings that are suggested first, and say how far that can be trusted",
     )
     parser.add_argument("--json", action="store_true", help="print the account as JSON")
 
@@ -36,14 +39,24 @@ def run(args: argparse.Namespace) -> int:
     folder = local(args.path)
     with Session(folder) as session:
         found = explain(session, only, slow)
-    again = None
-    if args.what_if:
-        from console.explain.whatif import first_rerun  # the engine, for whoever asks what if
-
-        again = first_rerun(folder, found.findings)
+    reruns = _tried(folder, found) if args.what_if else ()
     if args.json:
-        told = None if again is None else again.document()
-        write_json(sys.stdout, {**document(found, args.path), "what_if": told})
+        write_json(sys.stdout, {**document(found, args.path), "what_if": [rerun.document() for rerun in reruns]})
     else:
-        show(explain_lines(found, args.path, terminal_width(), again))
+        show(explain_lines(found, args.path, terminal_width(), reruns))
     return 0
+
+
+def _tried(run: Path, found: Account) -> tuple[Rerun, ...]:
+    """The settings that are suggested first, the best of them first."""
+    from console.explain.whatif import try_changes  # the engine, for whoever asks what if
+
+    reruns = try_changes(run, found.prominent, lambda change: _say(f"re-running with {change} in virtual time"))
+    if not reruns:
+        _say("no setting of the engine is suggested, so there is nothing to re-run")
+    return best_first(reruns, found.percentile)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"tailtrace: {text}\n")
+    sys.stderr.flush()

@@ -63,8 +63,8 @@ def open_command(run: str, finding: Finding, only: str = "") -> str:
 
 def whatif_command(run: str, finding: Finding) -> str:
     """The command that re-runs the recording with what the finding suggests; empty where it suggests no setting."""
-    change = finding.suggestion.change if finding.suggestion else None
-    return shlex.join(["tailtrace", "whatif", run, *change, "--out", "WHATIF"]) if change else ""
+    changes = finding.suggestion.changes if finding.suggestion else ()
+    return shlex.join(["tailtrace", "whatif", run, *changes[0].options, "--out", "WHATIF"]) if changes else ""
 
 
 def document(found: Account, run: str) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def _finding(finding: Finding, run: str, only: str) -> dict[str, Any]:
         "stands_out": finding.stands_out,
         "confidence": "measured" if finding.measured else "modelled",
         "advice": suggestion.advice if suggestion else None,
-        "change": list(suggestion.change or ()) if suggestion else [],
+        "changes": [str(change) for change in suggestion.changes] if suggestion else [],
         "filter": finding.only,
         "at": finding.at,
         "open": open_command(run, finding, only),

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
+
+WORKERS: Final = "workers"
 
 
 class Kind(StrEnum):
@@ -60,12 +62,27 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """One setting, or a number of workers, as `tailtrace whatif` takes it."""
+
+    key: str
+    value: object
+
+    @property
+    def options(self) -> tuple[str, str]:
+        """On the command line."""
+        return ("--workers", str(self.value)) if self.key == WORKERS else ("--set", str(self))
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What would help. `change` is an option of `tailtrace whatif` and its value (`--set`, `KEY=VALUE` or `--workers`,
-    `N`); None where no setting of the engine does it."""
+    """What might help. `changes` are settings to try, the most likely first; none where no setting does it."""
 
     advice: str
-    change: tuple[str, str] | None = None
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

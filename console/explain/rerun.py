@@ -1,6 +1,7 @@
 """What a re-run in virtual time said of a suggested setting, as plain data. Knows no engine."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,16 @@ class Rerun:
             "reasons": list(self.reasons),
             "notes": list(self.notes),
         }
+
+
+def best_first(reruns: Iterable[Rerun], percentile: str) -> tuple[Rerun, ...]:
+    """Those that lower E2E at a percentile most come first; those of which that can't be told come last."""
+
+    def gain(rerun: Rerun) -> float:
+        better = rerun.better(percentile)
+        return -math.inf if better is None else better
+
+    return tuple(sorted(reruns, key=gain, reverse=True))
 
 
 def _plain(summaries: Mapping[str, Summary]) -> dict[str, dict[str, float | None]]:

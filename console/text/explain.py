@@ -1,6 +1,6 @@
 """An account of the tail as lines: verdict, findings in order with shares, commands to look and try, what is left."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -8,7 +8,7 @@ from console.diagnosis import HEALTHY_RATIO
 from console.explain.answer import TITLES, open_command, whatif_command
 from console.explain.claim import excess_name
 from console.explain.finding import Finding, Nature
-from console.explain.ranking import Account
+from console.explain.ranking import PERCENTILES, Account
 from console.explain.rerun import Rerun
 from console.measures import REPORTED
 from console.text.paint import wrapped
@@ -19,7 +19,6 @@ _BAR: Final = 12
 _NAME: Final = 22
 _LATENCY: Final = 6
 _CHANGE: Final = 24
-_PERCENTILES: Final = ("p50", "p95", "p99")
 _SAME: Final = 0.01
 _MUCH: Final = 0.2
 """So much that has no cause is part of the verdict."""
@@ -34,15 +33,15 @@ _GLYPHS: Final = {
 _GRADES: Final = {"bad": ("✗", "bad"), "watch": ("▲", "warn"), "good": ("✓", "good"), "unknown": ("?", "muted")}
 
 
-def explain_lines(found: Account, run: str, width: int, rerun: Rerun | None = None) -> list[Line]:
-    """The whole account; `run` is how the run was named, and `rerun` answers a what-if.
+def explain_lines(found: Account, run: str, width: int, reruns: Sequence[Rerun] = ()) -> list[Line]:
+    """The whole account; `run` is how the run was named, and `reruns` are the settings tried, the best first.
 
     Lines are at most `width` cells wide, but for commands, which are whole so that they can be copied.
     """
     lines = [*head_lines(found, width), []]
     for place, finding in enumerate(found.prominent, 1):
         lines += [*finding_lines(finding, place, width), *_commands(found, finding, run), []]
-    lines += [*rerun_lines(found, rerun, width), []] if rerun is not None else []
+    lines += [*rerun_lines(found, reruns, width), []] if reruns else []
     return [*lines, *sum_lines(found, width)]
 
 
@@ -145,36 +144,36 @@ def verdict_lines(found: Account, width: int) -> list[Line]:
     return lines
 
 
-def rerun_lines(found: Account, rerun: Rerun, width: int) -> list[Line]:
-    """What the first setting that was suggested would do, and the error of re-running beside it (SPEC F5)."""
-    lines = [rule(f"What if {clean(rerun.change)}", width, "ms, re-run as recorded → changed")]
-    lines.append([(" " * _LATENCY + "".join(fit(name, _CHANGE) for name in _PERCENTILES), "muted")])
+def rerun_lines(found: Account, reruns: Sequence[Rerun], width: int) -> list[Line]:
+    """What the best of the settings that were tried would do, the others, and the error of re-running (SPEC F5)."""
+    best = reruns[0]
+    lines = [rule(f"What if {clean(best.change)}", width, "ms, re-run as recorded → changed")]
+    lines.append([(" " * _LATENCY + "".join(fit(name, _CHANGE) for name in PERCENTILES), "muted")])
     for measure in REPORTED:
-        before, after = rerun.again[measure.name], rerun.changed[measure.name]
-        cells = [fit(f"{_ms(before[name])} → {_ms(after[name])}", _CHANGE) for name in _PERCENTILES]
+        before, after = best.again[measure.name], best.changed[measure.name]
+        cells = [fit(f"{_ms(before[name])} → {_ms(after[name])}", _CHANGE) for name in PERCENTILES]
         lines.append([(fit(measure.title, _LATENCY), "text"), ("".join(cells), "strong")])
-    lines += _judged(found, rerun, width)
-    errors = ", ".join(f"{name} {_signed(rerun.errors['e2e'][name])}" for name in _PERCENTILES)
+    for rerun in reruns:
+        lines += _judged(rerun, found.percentile, width)
+    errors = ", ".join(f"{name} {_signed(best.errors['e2e'][name])}" for name in PERCENTILES)
     lines += wrapped(f"The recorded configuration, re-run, is off the recording's E2E by: {errors}.", width, "muted")
-    if not rerun.trusted:
-        lines += wrapped(f"NOT TO BE TRUSTED: {clean('; '.join(rerun.reasons))}.", width, "bad")
-    for note in rerun.notes:
+    if not best.trusted:
+        lines += wrapped(f"NOT TO BE TRUSTED: {clean('; '.join(best.reasons))}.", width, "bad")
+    for note in best.notes:
         lines += wrapped(f"Note: {clean(note)}.", width, "muted")
     return [crop(line, width) for line in lines]
 
 
-def _judged(found: Account, rerun: Rerun, width: int) -> list[Line]:
-    """Whether it helps, at the percentile that the account is about."""
-    name = f"p{found.evidence.cohorts.slow.percentile.normalize():f}"
-    name = name if name in _PERCENTILES else _PERCENTILES[-1]
-    better = rerun.better(name)
+def _judged(rerun: Rerun, percentile: str, width: int) -> list[Line]:
+    """Whether a setting helps."""
+    better, name = rerun.better(percentile), clean(rerun.change)
     if better is None:
-        return wrapped("It can't be told whether that helps: nothing is answered in the re-run.", width, "warn")
+        return wrapped(f"{name}: it can't be told, nothing is answered in the re-run", width, "warn")
     if abs(better) < _SAME:
-        return wrapped(f"E2E at {name} stays as it is: this setting does not help.", width, "warn")
+        return wrapped(f"{name}: E2E at {percentile} stays as it is, this does not help", width, "warn")
     if better < 0:
-        return wrapped(f"E2E at {name} rises by {-better:.1%}: this setting makes it worse.", width, "bad")
-    return wrapped(f"E2E at {name} falls by {better:.1%}.", width, "good")
+        return wrapped(f"{name}: E2E at {percentile} rises by {-better:.1%}, this makes it worse", width, "bad")
+    return wrapped(f"{name}: E2E at {percentile} falls by {better:.1%}", width, "good")
 
 
 def _ms(ns: float | None) -> str:

@@ -280,7 +280,7 @@ def test_the_command_prints_json_and_text(tmp_path: Path, capsys: pytest.Capture
     assert main(["explain", run, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["findings"][0]["kind"] == "long_prompts"
-    assert made["what_if"] is None
+    assert made["what_if"] == []
     assert main(["explain", run, "--slow", "p99"]) == 0
     out = capsys.readouterr().out
     assert "of the p99 excess" in out
@@ -303,13 +303,15 @@ def test_what_if_re_runs_the_first_setting_that_is_suggested(
     """SPEC F5: beside it the error of re-running what was recorded; a simulated run is re-run at its own cost."""
     run = Traffic(n=120, scheduler={"policy": "immediate"}, rate=8.0).served(tmp_path / "run")
     assert main(["explain", str(run), "--what-if", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["what_if"]
-    assert told["change"] == "policy=continuous"
+    tried = json.loads(capsys.readouterr().out)["what_if"]
+    assert {told["change"] for told in tried} == {"policy=continuous", "workers=2"}
+    told = tried[0]
+    assert told["change"] == "policy=continuous", "the best comes first"
     assert set(told["errors"]["e2e"].values()) == {0.0}
     assert told["trusted"]
     assert told["whatif_ns"]["e2e"]["p99"] < told["rerun_ns"]["e2e"]["p99"] == told["recorded_ns"]["e2e"]["p99"]
     assert main(["explain", str(run), "--what-if"]) == 0
     out = capsys.readouterr().out
     assert "What if policy=continuous" in out
-    assert "E2E at p95 falls by" in out
+    assert "policy=continuous: E2E at p95 falls by" in out
     assert "is off the recording's E2E by: p50 0.0%, p95 0.0%, p99 0.0%" in " ".join(out.split())

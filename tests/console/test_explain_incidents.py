@@ -107,7 +107,7 @@ def test_the_long_prompt_is_named_with_its_steps(told: Told) -> None:
         )
     assert (found.steps.first, found.steps.last) == (steps["a"][0].as_py(), steps["b"][0].as_py())
     assert found.suggestion is not None
-    assert found.suggestion.change == ("--set", "long_prefill_token_threshold=256")
+    assert found.suggestion.changes[0].options == ("--set", "long_prefill_token_threshold=256")
     assert "30,000 prompt tokens caused" in " ".join(found.sentences)
 
 

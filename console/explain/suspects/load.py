@@ -6,7 +6,7 @@ from typing import Final
 from console.diagnosis import HEALTHY_REFUSALS
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence, Refusal
-from console.explain.finding import Finding, Kind, Nature, Suggestion
+from console.explain.finding import WORKERS, Change, Finding, Kind, Nature, Suggestion
 from console.explain.suspects.base import Suspect, counted, nothing, whatever
 from console.filter import Filter, Words
 from console.widgets.ink import percent
@@ -102,7 +102,8 @@ def _told(refused: list[Refusal]) -> str:
 
 def _advice(evidence: Evidence) -> Suggestion:
     workers = max(len(evidence.workers), 1) + 1
-    return Suggestion("serve with more workers, or bound the load before it comes here", ("--workers", str(workers)))
+    advice = "serve with more workers, or bound the load before it comes here"
+    return Suggestion(advice, (Change(WORKERS, workers),))
 
 
 CLOSED_LOOP: Final = Suspect(Kind.CLOSED_LOOP, whatever(nothing), _tell_loop, untimed=True)

@@ -6,7 +6,7 @@ from typing import Final
 from console.explain.cells import Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
-from console.explain.finding import Culprit, Finding, Kind, Steps, Suggestion
+from console.explain.finding import Change, Culprit, Finding, Kind, Steps, Suggestion
 from console.explain.suspects.base import Suspect, blame, counted, is_queue, named, whatever
 
 _ROOTS: Final = frozenset({"KV_BLOCKS", "PREEMPTION"})
@@ -56,10 +56,16 @@ def _room(evidence: Evidence) -> str:
 
 
 def _suggestion(evidence: Evidence) -> Suggestion:
-    """More memory. Fewer at once would preempt less too, but serve less: where many wait, the tail gets longer."""
+    """More memory, or as many at once as it holds with their whole answers: no blocks are lost, others wait."""
     total = max((worker.kv_total for worker in evidence.workers if worker.kv_total), default=None)
-    advice = "give the KV cache more memory (a smaller model or cache format, another device), or let less in"
-    return Suggestion(advice, None if total is None else ("--set", f"num_blocks={2 * total}"))
+    size, seqs = evidence.setting("kv", "block_size"), evidence.setting("scheduler", "max_num_seqs")
+    slow = evidence.slow
+    changes = [] if total is None else [Change("num_blocks", 2 * total)]
+    if total is not None and isinstance(size, int) and isinstance(seqs, int) and slow.n:
+        each = -(-(slow.prompt_tokens + slow.output_tokens) // slow.n // size)
+        fit = max(total // max(each, 1), 1)
+        changes += [Change("max_num_seqs", fit)] if fit < seqs else []
+    return Suggestion("give the KV cache more memory, or let less in at once", tuple(changes))
 
 
 KV_EXHAUSTED: Final = Suspect(Kind.KV_EXHAUSTED, whatever(_claims), _tell)

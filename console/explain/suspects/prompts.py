@@ -6,7 +6,7 @@ from typing import Final
 from console.explain.cells import Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
-from console.explain.finding import Finding, Kind, Suggestion
+from console.explain.finding import Change, Finding, Kind, Suggestion
 from console.explain.suspects.base import Claims, Suspect, blame, is_queue
 
 _LONG: Final = 4
@@ -44,17 +44,29 @@ def _tell(claim: Claim) -> Finding | None:
 
 
 def _suggestion(evidence: Evidence) -> Suggestion:
+    """Smaller chunks let others into the same steps; a pace bounds what decodes bear; short prompts may go first."""
     budget = evidence.setting("scheduler", "max_num_batched_tokens")
     threshold = evidence.setting("scheduler", "long_prefill_token_threshold") or budget
     if not isinstance(budget, int) or not isinstance(threshold, int):
         return Suggestion("compute long prompts in chunks, beside the decodes")
     chunk = min(max(threshold // _PARTS, _LEAST), _CHUNK)
-    if chunk >= threshold:
-        return Suggestion("give long prompts a pool of their own: their chunks are small already")
+    changes = [
+        Change("long_prefill_token_threshold", size) for size in (chunk, chunk // 4) if _LEAST <= size < threshold
+    ]
+    if not evidence.setting("scheduler", "tpot_slo_ms") and (pace := _pace_ms(evidence)):
+        changes.append(Change("tpot_slo_ms", pace))
+    if evidence.setting("scheduler", "order") == "fcfs":
+        changes.append(Change("order", "spf"))
     return Suggestion(
-        f"let one prompt compute at most {chunk:,} tokens of a step",
-        ("--set", f"long_prefill_token_threshold={chunk}"),
+        "compute long prompts in small chunks beside the others, or give them a pool of their own", tuple(changes)
     )
+
+
+def _pace_ms(evidence: Evidence) -> int:
+    """Twice what a token takes a typical request."""
+    typical = evidence.typical
+    decoding = sum(cell.typical_ns for cell in evidence.cells if cell.cause == "DECODE")
+    return -(-2 * decoding // typical.decodes // 1_000_000) if typical.decodes else 0
 
 
 LONG_PROMPTS: Final = Suspect(Kind.LONG_PROMPTS, _claims, _tell)

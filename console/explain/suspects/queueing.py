@@ -6,7 +6,7 @@ from typing import Final
 from console.explain.cells import Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
-from console.explain.finding import Finding, Kind, Suggestion
+from console.explain.finding import WORKERS, Change, Finding, Kind, Suggestion
 from console.explain.suspects.base import Suspect, blame, counted, is_queue, whatever
 from console.widgets.ink import duration, percent
 
@@ -35,7 +35,8 @@ def _tell_timer(claim: Claim) -> Finding | None:
     ]
     if idle:
         sentences.append(f"The workers had nothing to do for {percent(min(idle))} of the time or more.")
-    advice = Suggestion("wait less for a batch to fill: little comes", ("--set", "max_queue_delay_ms=0"))
+    changes = (Change("max_queue_delay_ms", 0), Change("policy", "continuous"))
+    advice = Suggestion("wait less for a batch to fill: little comes", changes)
     made = claim.finding(Kind.BATCH_TIMER, sentences)
     return replace(made, suggestion=advice, figures={"max_queue_delay_ms": limit})
 
@@ -81,22 +82,20 @@ def _fullest(evidence: Evidence) -> str:
 
 
 def _more(evidence: Evidence) -> Suggestion:
-    """Requests that join at every step; more seats where memory has room; else more workers."""
-    policy = evidence.setting("scheduler", "policy")
+    """Requests that join at every step; more seats where memory has room; more workers."""
+    policy, workers = evidence.setting("scheduler", "policy"), max(len(evidence.workers), 1) + 1
     if policy in {"immediate", "static"}:
-        return Suggestion("let requests join at every step, not when others are done", ("--set", "policy=continuous"))
+        advice = "let requests join at every step, not when others are done"
+        return Suggestion(advice, (Change("policy", "continuous"), Change(WORKERS, workers)))
     seqs, budget = (evidence.setting("scheduler", key) for key in ("max_num_seqs", "max_num_batched_tokens"))
     free = [worker.kv_free_min / worker.kv_total for worker in evidence.workers
             if worker.kv_total and worker.kv_free_min is not None]  # fmt: skip
-    room = policy == "continuous" and isinstance(seqs, int) and isinstance(budget, int) and 2 * seqs <= budget
-    if room and free and min(free) >= _ROOMY:
-        return Suggestion(
-            "let more run at once: the KV cache has room; or refuse early (max_estimated_wait_ms)",
-            ("--set", f"max_num_seqs={2 * seqs}"),
-        )
-    workers = max(len(evidence.workers), 1) + 1
+    seats = isinstance(seqs, int) and isinstance(budget, int) and 2 * seqs <= budget
+    if seats and free and min(free) >= _ROOMY:
+        advice = "let more run at once: the KV cache has room; or refuse early (max_estimated_wait_ms)"
+        return Suggestion(advice, (Change("max_num_seqs", 2 * seqs), Change(WORKERS, workers)))
     advice = f"serve with {workers} workers, or refuse early what can't be served in time (max_estimated_wait_ms)"
-    return Suggestion(advice, ("--workers", str(workers)))
+    return Suggestion(advice, (Change(WORKERS, workers),))
 
 
 BATCH_TIMER: Final = Suspect(Kind.BATCH_TIMER, whatever(_claims_timer), _tell_timer)

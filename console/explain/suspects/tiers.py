@@ -5,7 +5,7 @@ from typing import Final
 
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence, Tier
-from console.explain.finding import Finding, Kind, Suggestion
+from console.explain.finding import Change, Finding, Kind, Suggestion
 from console.explain.suspects.base import Claims, Suspect, is_queue, nothing
 from console.filter import Filter, Words
 from console.widgets.ink import duration, percent
@@ -15,6 +15,7 @@ _LIFT: Final = 1.5
 _LONGER: Final = 3
 _MOST: Final = 0.5
 _AGEING_MS: Final = 2_000
+_SHARE: Final = 0.3
 
 
 def starved(evidence: Evidence) -> Tier | None:
@@ -60,13 +61,11 @@ def _tell(claim: Claim) -> Finding | None:
 
 
 def _suggestion(evidence: Evidence) -> Suggestion:
-    ageing = evidence.setting("scheduler", "ageing_ms")
-    if isinstance(ageing, int | float) and ageing > _AGEING_MS:
-        return Suggestion(
-            f"let {_AGEING_MS:,} ms of waiting lift a request by a level, or raise min_share",
-            ("--set", f"ageing_ms={_AGEING_MS}"),
-        )
-    return Suggestion("give every class a share of the starts", ("--set", "min_share=0.3"))
+    ageing, share = evidence.setting("scheduler", "ageing_ms"), evidence.setting("scheduler", "min_share")
+    changes = [Change("ageing_ms", _AGEING_MS)] if isinstance(ageing, int | float) and ageing > _AGEING_MS else []
+    changes += [Change("min_share", _SHARE)] if isinstance(share, int | float) and share < _SHARE else []
+    advice = f"let {_AGEING_MS:,} ms of waiting lift a request by a level, or give every class a share of the starts"
+    return Suggestion(advice, tuple(changes))
 
 
 STARVED_TIER: Final = Suspect(Kind.STARVED_TIER, _claims, _tell)
