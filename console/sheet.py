@@ -1,7 +1,8 @@
 """A window of the timeline as plain data: its lanes with their phases, its strips, its marks. What `--json` prints.
 
 Instants are ns on the run's clock, with the run's beginning at `begin`; the window is told from there, as a filter
-counts. A strip has one entry a column; null: not known.
+counts. A strip has one entry a column; null: not known. Of a run with too many lanes to hold all their phases, those
+that nobody has looked at have what their stamps prove.
 """
 
 from typing import Any, TypedDict

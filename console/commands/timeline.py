@@ -9,7 +9,7 @@ from console.commands import FILTER_HELP, RUN_HELP
 from console.filter import Filter
 from console.filter_language import parse_filter
 from console.jsonout import write_json
-from console.lanes import Lanes, load_lanes
+from console.lanes import Lanes, load_lanes, read_phases
 from console.lived import Lived, lived
 from console.ordering import ARRIVAL, ORDERS, order_of
 from console.replay import Replay
@@ -97,7 +97,19 @@ def _look(session: Session, args: argparse.Namespace, only: Filter) -> Look:
     replay.seek(until if args.at is None else parse_seek(args.at, places), 0)
     with session.connect() as cursor:
         found = lived(session, only, Stretch(since, until).term(low), cursor)
-    return Look(lanes, replay.frame(0, 0), found)
+    look = Look(lanes, replay.frame(0, 0), found)
+    _read_phases(session, look, args.lanes or None)
+    return look
+
+
+def _read_phases(session: Session, look: Look, most: int | None) -> None:
+    """Have the phases of the lanes that will be printed, where the run has too many to hold them all."""
+    for lane in look.frame.lanes_of(look.lanes)[:most]:
+        look.lanes.spans(int(lane))
+    wanted = look.lanes.phases.wanted()
+    if wanted:
+        with session.connect() as cursor:
+            look.lanes.phases.learn(wanted, read_phases(look.lanes, wanted, session, cursor))
 
 
 def _lines(look: Look, width: int, most: int) -> list[Line]:
