@@ -26,7 +26,8 @@ from recorder.words import Reason, Status
 
 _STABLE: Final = (Reason.SEQ_SLOTS, Reason.KV_BLOCKS)
 """Why the head of the queue can't start until a request ends."""
-_DRAIN: Final = -1
+DRAIN: Final = -1
+"""In place of a request: nobody comes after it."""
 _OK, _REJECTED = code(Status.OK), code(Status.REJECTED)
 
 Part = tuple[Running, int, int]
@@ -67,10 +68,6 @@ class JumpWorker:
         self._results, self._demand = results, results.demand
         self._counts = book is not None or not self._is_roomy(setup)
         """Blocks are counted: for the book, or because they may run out."""
-        self._plain = not self._counts and ended is None
-        """Nobody asks for more than stamps."""
-        self._whole = self._threshold or self._max_tokens
-        """The longest prompt that one pass may compute."""
         self._queued, self._first_scheduled = results.queued, results.first_scheduled
         self._first_token, self._last_token = results.first_token, results.last_token
         self._returned, self._status = results.returned, results.status
@@ -127,7 +124,7 @@ class JumpWorker:
 
     def drain(self, instant: int) -> None:
         """Nothing comes after `instant`."""
-        self._incoming.append((instant * PS_PER_NS, _DRAIN))
+        self._incoming.append((instant * PS_PER_NS, DRAIN))
 
     def advance(self, until: float, *, one: bool = False) -> None:
         """Live through every pass that begins before `until`; with `one`, only until a request may have ended."""
@@ -138,9 +135,6 @@ class JumpWorker:
             if self._t >= limit:
                 return
             if incoming and incoming[0][0] <= self._t:
-                if self._plain and self._is_express():
-                    self._express()
-                    continue
                 self._take_in()
             ended = self._stretch(limit) if self._settled else self._pass()
             if ended and one:
@@ -169,7 +163,7 @@ class JumpWorker:
         now = t // PS_PER_NS
         while incoming and incoming[0][0] <= t:
             index = incoming.popleft()[1]
-            if index == _DRAIN:
+            if index == DRAIN:
                 self._draining = True
             elif index in demand.refused:
                 self._refuse(index, now)
@@ -201,35 +195,6 @@ class JumpWorker:
             if self._ended:
                 self._ended(index + 1, received)
         self._refusals.clear()
-
-    # -- a request that finds its way free -------------------------------------------------------------------------
-
-    def _is_express(self) -> bool:
-        """Whether one request has come, nobody waits, and its prompt fits what the decodes leave of a pass."""
-        incoming, index = self._incoming, self._incoming[0][1]
-        if index == _DRAIN or self._waiting or self._evicted or self._prompts or self._prepaid or self._refusals:
-            return False
-        if (len(incoming) > 1 and incoming[1][0] <= self._t) or index in self._demand.refused:
-            return False
-        n = len(self._decodes.members)
-        return n < self._max_seqs and self._demand.prompt[index] <= min(self._max_tokens - n, self._whole)
-
-    def _express(self) -> None:
-        """Take it in, compute its prompt beside the decodes, end who ends: what `_take_in` and `_pass` do, at once."""
-        t, index, decodes = self._t, self._incoming.popleft()[1], self._decodes
-        n, prompt = len(decodes.members), self._demand.prompt[index]
-        running = Running(index, prompt, self._demand.total[index])
-        self._t = t + self._host_ps + self._prices.of_mixed(((running, prompt, 0),))
-        self._queued[index] = t // PS_PER_NS
-        self._first_scheduled[index] = (t + self._plan_ps) // PS_PER_NS
-        decodes.count += 1
-        if decodes.ends and decodes.ends[0][0] <= decodes.count:
-            self._end_decodes()
-        running.computed = running.high_water = prompt
-        running.order = self._starts
-        self._starts += 1
-        self._take_token(running, n)
-        self._settled = bool(decodes.members)
 
     # -- many passes at once ---------------------------------------------------------------------------------------
 

@@ -7,9 +7,11 @@ import numpy as np
 
 from engine.scheduling.router import Backlog, least_queued
 from engine.simulate.book import Book
+from engine.simulate.cost import TwoRegimes
 from engine.simulate.drive import FOREVER, drive
 from engine.simulate.files import VirtualRun
 from engine.simulate.jump import JumpWorker
+from engine.simulate.plain import PlainWorker
 from engine.simulate.results import Demand, Results
 from engine.simulate.setup import Setup
 from engine.simulate.sources import ClosedLoop, OpenLoop
@@ -29,7 +31,8 @@ def jump_through(setup: Setup, workload: Workload, files: VirtualRun | None = No
     ingress_ns = setup.delays.ingress_ns
     source = (ClosedLoop if workload.closed else OpenLoop)(workload, lambda index, t: (index, t))
     backlogs = [Backlog() for _ in range(setup.workers)] if setup.workers > 1 else []
-    fleet, books = [], []
+    fleet: list[JumpWorker] = []
+    books = []
     front = files.front() if files else None
     for number in range(setup.workers):
         book = None
@@ -39,7 +42,10 @@ def jump_through(setup: Setup, workload: Workload, files: VirtualRun | None = No
             books.append((unfolder, book))
         backlog = backlogs[number] if backlogs else None
         ended = source.ended if workload.closed else None
-        fleet.append(JumpWorker(number, setup, results, book=book, backlog=backlog, ended=ended))
+        if book or ended or (isinstance(setup.cost, TwoRegimes) and setup.cost.shape.call):
+            fleet.append(JumpWorker(number, setup, results, book=book, backlog=backlog, ended=ended))
+        else:
+            fleet.append(PlainWorker(number, setup, results, backlog))
     last = 0
 
     def submit(asked: tuple[int, int]) -> None:

@@ -16,7 +16,7 @@ class Prices:
     def __init__(self, cost: TwoRegimes, most: int, decodes: Decodes) -> None:
         decode, mixed, self._shape = cost.decode, cost.mixed, cost.shape
         self._decodes = decodes
-        self._mixed = mixed
+        self.mixed = mixed
         self.alone = [decode.step + decode.decode * n + self._shape.of_size(n) for n in range(most + 1)]
         self.beside = [mixed.step + mixed.decode * n for n in range(most + 1)]
         """A pass of n decodes without their contexts: alone, and beside prompts."""
@@ -33,7 +33,7 @@ class Prices:
 
     def of_mixed(self, parts: Sequence[tuple[Running, int, int]]) -> int:
         """The next pass, if it also computes these parts of prompts."""
-        cost, decodes = self._mixed, self._decodes
+        cost, decodes = self.mixed, self._decodes
         n = len(decodes.members)
         price = self.beside[n] + cost.decode_kv * (decodes.base + n * decodes.count)
         for running, tokens, _ in parts:
