@@ -97,6 +97,7 @@ class Tailtrace(App[None]):
         self.compact = False
         self._start, self._recall_filter = start, only is None
         self._askers: list[Asker] = []
+        self._progress: float | None = None
         for scheme in SCHEMES:
             self.register_theme(_theme(scheme))
         self.theme = SCHEMES[0].name
@@ -121,8 +122,17 @@ class Tailtrace(App[None]):
             self.recall(book)
         self._recall_preferences()
         await self.switch_mode(self._start)
+        self.set_interval(_LOOK_S, self.tell_progress)
         if self.watch_live is not None:
             self.set_interval(_LOOK_S, self.look)
+
+    def tell_progress(self) -> None:
+        """Say how far something is that takes long, and that it is over."""
+        from console.screens.base import RunScreen
+
+        before, self._progress = self._progress, self.book.progress
+        if before != self._progress and isinstance(self.screen, RunScreen):
+            self.screen.redraw_bars()
 
     def look(self) -> None:
         """See how a watched run stands. Whoever still waits for an answer is not asked again."""

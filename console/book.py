@@ -65,6 +65,11 @@ class Book:
         """What the run says of itself."""
         return load_info(self.path) if self._session is None else self._session.tables.info
 
+    @property
+    def progress(self) -> float | None:
+        """How far the causes are worked out, 0 to 1; None while nobody works on them, or nobody has to wait."""
+        return None if self._session is None else self._session.progress
+
     def report_under(self, only: Filter) -> "Report | None":
         """The report, if it is there and under this filter."""
         return self.report if self.report is not None and self.report["filter"] == str(only) else None

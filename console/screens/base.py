@@ -299,7 +299,9 @@ class RunScreen(Screen[None]):
 
     def _status(self, width: int, _height: int) -> list[Line]:
         watch = self.tailtrace.watch_live
-        live = watch.note() if watch is not None else None
+        live = watch.note() if watch is not None else []
+        progress = self.book.progress
+        live += [] if progress is None else [(f"working out the causes, {progress:.0%}", "accent")]
         return [status_line(self.book.health, self.note(), width, live)]
 
     def _keys(self, width: int, _height: int) -> list[Line]:

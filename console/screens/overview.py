@@ -86,19 +86,23 @@ class OverviewScreen(RunScreen):
         elif self._report is None:
             self.ask("report", partial(_read_numbers, only, self.tailtrace.slo_ns), self._counted_up)
         else:
-            self.ask("report", partial(_read_report, only, self.tailtrace.slo_ns), self._explained)
+            self.ask("report", partial(_read_report, only, self.tailtrace.slo_ns), self._renewed)
         self.redraw("#page", layout=True)
 
     def _counted_up(self, found: Report) -> None:
-        """The numbers are there; now the causes."""
+        """The numbers are there; now the lanes, and the causes, which may take longer."""
         self._report, self._pending = found, True
         self.ask("report", partial(_read_causes, self.only, found), self._explained)
+        self._ask_lanes()
         self.redraw("#page", layout=True)
+
+    def _renewed(self, found: tuple[Report, int]) -> None:
+        self._explained(found)
+        self._ask_lanes()
 
     def _explained(self, found: tuple[Report, int]) -> None:
         self.book.report, self.book.answered_ns = found
         self._report, self._pending = self.book.report, False
-        self._ask_lanes()
         self.redraw("#page", layout=True)
 
     def _ask_lanes(self) -> None:

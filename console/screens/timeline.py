@@ -11,7 +11,7 @@ from console.book import read_lanes
 from console.exporting import Shown
 from console.filter import Filter
 from console.keys import Scope
-from console.lanes import Lanes
+from console.lanes import Lanes, read_phases
 from console.ordering import ARRIVAL, Order, next_order, order_of
 from console.replay import Replay
 from console.screens.bindings import bindings
@@ -33,6 +33,9 @@ from console.widgets.paper import Paper
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
+
+    from console.phases import Phases
 
 _PAGE: Final = 256
 """Passes whose composition is fetched at once, half of them before the playhead."""
@@ -72,6 +75,7 @@ class TimelineScreen(StretchScreen):
         super().__init__()
         self.frame: Frame | None = None
         self.page: Page | None = None
+        self._learning: Phases | None = None
         self._wanted: tuple[int, int] | None = None
         self._turned_to: object = None
         self._last_chosen: int | None = None
@@ -89,7 +93,7 @@ class TimelineScreen(StretchScreen):
 
     def turn(self) -> None:
         """Read the lanes, unless another screen has."""
-        self.page = self._wanted = None
+        self.page = self._wanted = self._learning = None
         self.action_close()
         if self._turned_to is not self.book:
             self.frame = None  # of the same run the last picture stays until there is a new one
@@ -177,6 +181,7 @@ class TimelineScreen(StretchScreen):
         self._tell_watch()
         self.redraw("#now")
         self.redraw(".status")
+        self.call_after_refresh(self._fetch_phases)
 
     def fit_density(self) -> None:
         """More lanes or fewer."""
@@ -239,6 +244,20 @@ class TimelineScreen(StretchScreen):
             return
         self._wanted = (worker, first)
         self.ask("page", partial(_read_page, worker=worker, first=first, last=first + _PAGE), self._turn_page)
+
+    def _fetch_phases(self) -> None:
+        """Have the phases of the lanes brought in that were drawn without; one screenful after the other."""
+        phases = None if self.replay is None else self.replay.lanes.phases
+        wanted = [] if phases is None or self._learning is phases else phases.wanted()
+        if wanted and self.replay is not None:
+            lanes, self._learning = self.replay.lanes, phases
+            self.ask("phases", partial(read_phases, lanes, wanted), partial(self._learn, lanes, wanted))
+
+    def _learn(self, lanes: Lanes, wanted: list[int], spans: "pa.Table") -> None:
+        lanes.phases.learn(wanted, spans)
+        self._learning = None
+        self.query_one(Gantt).redraw()
+        self.call_after_refresh(self._fetch_phases)
 
     def _turn_page(self, page: Page) -> None:
         self.page, self._wanted = page, None
