@@ -174,7 +174,7 @@ class VirtualFrontEnd:
         else:
             self._turn_away(outcome, admission)
         self._write_request(outcome)
-        if choice and len(self._workers) > 1:
+        if choice and admission.accepted and len(self._workers) > 1:
             reason = choice.reason if asked.handed_on is None else Reason.HANDED_BACK
             self._write_event(EventKind.ROUTED, t, outcome.worker, outcome.rid, reason)
         return outcome

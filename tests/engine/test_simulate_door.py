@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from console.cli import main
 from engine.config import Config, ConfigError, KvConfig, SchedulerConfig, from_dict
 from engine.load.retry import Retrying
 from engine.simulate.clock import Delays
@@ -264,6 +265,27 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     assert len(one_) > 6
     assert [path.relative_to(tmp_path / "one") for path in one_] == [path.relative_to(tmp_path / "two") for path in two]
     assert [path.read_bytes() for path in one_] == [path.read_bytes() for path in two]
+
+
+def test_a_recording_with_refusals_is_re_run_with_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """SPEC F5: what was refused then is refused again, and the steps of the others are followed to the end."""
+    config = Config(scheduler=SchedulerConfig(max_num_seqs=3, max_queue_size=2))
+    arrivals = [one(t, prompt_tokens=20, max_tokens=9, request_id=f"r{t}") for t in range(0, 1_000, 25)]
+    simulate(
+        config,
+        arrivals,
+        lambda plan: 20_000_000 + plan.step * 7_919 % 13_000_000,
+        num_blocks=100,
+        max_model_len=100,
+        delays=Delays.of(config.cost),
+        run=tmp_path / "run",
+    )
+    assert main(["whatif", str(tmp_path / "run"), "--recorded-steps", "--out", str(tmp_path / "again"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["recorded_steps"]["differs_at_step"] is None
+    columns = ["request_id", "status", "http_status", "retry_of", "first_token"]
+    then, again = (open_tables(tmp_path / name).table("requests").select(columns) for name in ("run", "again"))
+    assert then.to_pylist() == again.to_pylist()
+    assert {row["http_status"] for row in then.to_pylist()} == {200, 529}
 
 
 def test_a_run_in_virtual_time_is_no_flight_recorder() -> None:
