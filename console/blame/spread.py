@@ -3,14 +3,15 @@
 Everything is exact: sums of products of whole ns come from SQL, and fractions of them are shown.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import TYPE_CHECKING, Final
 
 from console.report import UNNAMED
 from console.session import Session, rows
+from console.views import quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,8 +59,32 @@ class Spread:
 
 def read_spread(session: Session, kind: str, cursor: "duckdb.DuckDBPyConnection") -> Spread:
     """The spread of the answered requests that the cursor sees, by one of `KINDS`."""
-    found = rows(session.ask(f"spread_{kind}", cursor=cursor))
-    return spread_of((str(row["a"]), str(row["b"]), int(str(row["product"]))) for row in found)
+    table, name = ("spans", "name") if kind == "phases" else ("causes", "cause")
+    found = session.query(f"SELECT DISTINCT {name} AS name FROM {table} ORDER BY name", cursor=cursor)
+    names = [str(one) for one in found["name"].to_pylist() if one != UNNAMED]
+    pairs = [(_WHOLE, _WHOLE), *((a, b) for a, b in combinations_with_replacement([_ONE, *names], 2))]
+    pairs += [(name, _WHOLE) for name in (_ONE, *names)]
+    sums = rows(session.query(products_sql(table, name, names, pairs), cursor=cursor))[0]
+    return spread_of((a, b, int(str(sums[f"s{place}"] or 0))) for place, (a, b) in enumerate(pairs))
+
+
+def products_sql(table: str, column: str, names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> str:
+    """The sums over all answered requests of the products of these pairs, `s0`, `s1`, ..., as text: they are exact.
+
+    A part is a column of one row a request, since rows of parts joined with themselves would be tens of times as many.
+    """
+    columns = {_ONE: "1::HUGEINT", _WHOLE: "e2e_ns", **{name: f"p{place}" for place, name in enumerate(names)}}
+    spent = "ns" if table == "causes" else '"end" - start'
+    parts = [f"sum({spent}) FILTER ({column} = {quoted(name)}) AS {columns[name]}" for name in names]
+    sums = [f"sum({columns[a]} * {columns[b]})::VARCHAR AS s{place}" for place, (a, b) in enumerate(pairs)]
+    return f"""
+WITH lived AS (SELECT rid, attempt, e2e_ns::HUGEINT AS e2e_ns FROM latency WHERE status = 'ok' AND e2e_ns IS NOT NULL),
+parts AS (
+    SELECT {", ".join(["rid", "attempt", *parts])}
+    FROM {table} SEMI JOIN lived USING (rid, attempt)
+    GROUP BY rid, attempt
+)
+SELECT {", ".join(sums)} FROM lived LEFT JOIN parts USING (rid, attempt)"""
 
 
 def spread_of(products: Iterable[tuple[str, str, int]]) -> Spread:

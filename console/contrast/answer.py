@@ -38,6 +38,8 @@ class Sides:
     inside: int
     outside: int
     words: str = ""
+    drawn: tuple[int, int] | None = None
+    """How many of each side are compared, where there are too many for all."""
 
     @property
     def refusal(self) -> str | None:
@@ -88,9 +90,13 @@ def read_sides(
         words = cohorts.words.partition(";")[0]
     sides = Sides(selection, against, 0, 0, words)
     choose_again(session, sides, cursor)
-    found = session.query("SELECT inside, count(*) AS n FROM chosen GROUP BY inside", cursor=cursor).to_pylist()
-    counts = {row["inside"]: row["n"] for row in found}
-    return replace(sides, inside=counts.get(True, 0), outside=counts.get(False, 0))
+    sql = "SELECT inside, any_value(n) AS n, count(*) AS drawn FROM chosen GROUP BY inside"
+    found = {row["inside"]: row for row in session.query(sql, cursor=cursor).to_pylist()}
+    nobody = {"n": 0, "drawn": 0}
+    inside, outside = found.get(True, nobody), found.get(False, nobody)
+    drawn = (inside["drawn"], outside["drawn"])
+    all_of_them = (inside["n"], outside["n"])
+    return replace(sides, inside=all_of_them[0], outside=all_of_them[1], drawn=None if drawn == all_of_them else drawn)
 
 
 def choose_again(session: Session, sides: Sides, cursor: "duckdb.DuckDBPyConnection") -> None:
@@ -128,6 +134,7 @@ def document(found: Contrast) -> dict[str, Any]:
         "words": sides.words,
         "inside": sides.inside,
         "outside": sides.outside,
+        "drawn": sides.drawn,
         "refusal": sides.refusal,
         "findings": [_finding(one) for one in findings.believed] if findings else [],
         "may_be_chance": [_finding(one) for one in findings.chance] if findings else [],

@@ -1,23 +1,28 @@
 -- How many of the chosen attempts and of the others lost most of their time to which cause, and to which request, of which
 -- tier and with how long a prompt? Without a culprit the words are empty. Words beyond the most frequent are NULL
 -- together. `chosen` holds `rid, attempt, inside` of those that are compared.
-WITH most AS (
-    SELECT rid, attempt, inside, cause, culprit
-    FROM (
-        SELECT rid, attempt, arg_max(cause, ns) AS cause
-        FROM (SELECT rid, attempt, cause, sum(ns) AS ns FROM causes GROUP BY ALL)
-        GROUP BY rid, attempt
-    ) AS by_cause
-    LEFT JOIN (
-        SELECT rid, attempt, arg_max(culprit, ns) AS culprit
-        FROM (SELECT rid, attempt, culprit, sum(ns) AS ns FROM causes WHERE culprit IS NOT NULL GROUP BY ALL)
-        GROUP BY rid, attempt
-    ) AS by_culprit USING (rid, attempt)
-    JOIN chosen USING (rid, attempt)
+WITH of_chosen AS (
+    SELECT rid, attempt, cause, culprit, sum(ns)::BIGINT AS ns
+    FROM causes SEMI JOIN chosen USING (rid, attempt)
+    GROUP BY ALL
+),
+by_cause AS (
+    SELECT rid, attempt, arg_max(cause, ns) AS cause
+    FROM (SELECT rid, attempt, cause, sum(ns) AS ns FROM of_chosen GROUP BY ALL)
+    GROUP BY rid, attempt
+),
+by_culprit AS (
+    SELECT rid, attempt, arg_max(culprit, ns) AS culprit
+    FROM (SELECT rid, attempt, culprit, sum(ns) AS ns FROM of_chosen WHERE culprit IS NOT NULL GROUP BY ALL)
+    GROUP BY rid, attempt
+),
+most AS (
+    SELECT chosen.inside, by_cause.cause, by_culprit.culprit
+    FROM by_cause LEFT JOIN by_culprit USING (rid, attempt) JOIN chosen USING (rid, attempt)
 ),
 culprits AS (
     SELECT rid AS culprit, any_value(tier) AS tier, any_value(prompt_tokens) AS prompt_tokens
-    FROM memory.main.requests SEMI JOIN (SELECT DISTINCT culprit AS rid FROM most) AS blamed USING (rid)
+    FROM memory.main.requests SEMI JOIN most ON rid = culprit
     GROUP BY rid
 ),
 compared AS (

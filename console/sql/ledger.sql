@@ -22,11 +22,11 @@ SELECT cohort, 'e2e' AS kind, 'E2E' AS name, sum(e2e_ns)::BIGINT AS ns, count(*)
 FROM sided
 GROUP BY cohort
 UNION ALL
-SELECT cohort, 'phase', name, sum("end" - start)::BIGINT, count(*), true
+SELECT cohort, 'phase', name, sum("end" - start)::BIGINT, NULL, true
 FROM sided JOIN spans USING (rid, attempt)
 GROUP BY cohort, name
 UNION ALL
-SELECT cohort, 'cause', cause, sum(ns)::BIGINT, count(*), bool_and(measured)
+SELECT cohort, 'cause', cause, sum(ns)::BIGINT, NULL, bool_and(measured)
 FROM sided JOIN causes USING (rid, attempt)
 GROUP BY cohort, cause
 ORDER BY ALL

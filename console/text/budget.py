@@ -1,6 +1,6 @@
 """A budget held against a run, as lines: each part's limit, who kept it, how long it took, and who exceeded it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from console.budget import Kept, Verdict, formula
 from console.text.paint import wrapped
@@ -8,6 +8,8 @@ from console.text.report import counted, filter_lines, number
 from console.widgets.ink import Line, clean, crop, percent, rule
 
 _NAME = 22
+_NUMBER = 9
+_RANKS = ("p50", "p95", "p99")
 _UNANSWERED = ("rejected", "expired", "cancelled", "failed")
 
 
@@ -42,21 +44,23 @@ def _all(verdict: Verdict, width: int) -> Iterator[Line]:
 
 
 def _table(verdict: Verdict, width: int) -> Iterator[Line]:
+    ranks = _RANKS[: max((width - _NAME - 2 - 2 * _NUMBER) // _NUMBER, 1)]
     yield rule("Budget", width, "ms, nearest rank, ok requests")
-    yield [(" " * (_NAME + 2) + "".join(f"{head:>9}" for head in ("budget", "inside", "p50", "p95", "p99")), "muted")]
+    yield [(" " * (_NAME + 2) + "".join(f"{head:>{_NUMBER}}" for head in ("budget", "inside", *ranks)), "muted")]
     for kept in verdict.kept:
-        yield _row(kept)
+        yield _row(kept, ranks)
         for phase in verdict.phases.get(kept.name, ()):
-            times = "".join(number(phase[rank]) for rank in ("p50", "p95", "p99"))
-            yield [(f"    {phase['name']:<{_NAME + 16}}{times}", "muted")]
+            times = "".join(number(phase[rank]) for rank in ranks)
+            yield [(f"    {phase['name']:<{_NAME + 2 * _NUMBER - 2}}{times}", "muted")]
 
 
-def _row(kept: Kept) -> Line:
+def _row(kept: Kept, ranks: Sequence[str]) -> Line:
     share = None if kept.share is None else float(kept.share)
-    limits = f"{number(kept.limit_ns / 1e6)}{percent(share):>9}"
-    times = "".join(number(None if ns is None else ns / 1e6) for rank, ns in kept.times.items() if rank != "max")
+    limits = f"{number(kept.limit_ns / 1e6)}{percent(share):>{_NUMBER}}"
+    times = (kept.times[rank] for rank in ranks)
+    told = "".join(number(None if ns is None else ns / 1e6) for ns in times)
     mark = ("✓ ", "good") if kept.ok else ("✗ ", "bad")
-    return [mark, (f"{clean(kept.name):<{_NAME}}", "strong"), (limits + times, "text")]
+    return [mark, (f"{clean(kept.name):<{_NAME}}", "strong"), (limits + told, "text")]
 
 
 def _exceeding(verdict: Verdict, width: int) -> Iterator[Line]:

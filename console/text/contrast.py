@@ -37,6 +37,8 @@ def head_lines(found: Contrast, width: int) -> list[Line]:
     told = f"{counted(sides.inside, 'request')} of {clean(str(sides.selection)) or 'all'}"
     lines = wrapped(f"{told} against {sides.outside:,} others of {against}", width, "text")
     lines += wrapped(clean(sides.words), width) if sides.words else []
+    if sides.drawn is not None:
+        lines += wrapped(f"compared: {sides.drawn[0]:,} and {sides.drawn[1]:,} of them, drawn at random", width)
     return lines + (wrapped(sides.refusal, width, "warn") if sides.refusal else [])
 
 

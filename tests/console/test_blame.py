@@ -4,8 +4,10 @@ import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from console.blame.answer import blame, document
 from console.blame.cohorts import Slow, SlowError, parse_slow, read_cohorts
 from console.blame.interference import CLASSES, interference_of, read_culprits, read_interference, read_pairs
 from console.blame.ledgers import Ledger, excess, read_ledgers
-from console.blame.spread import KINDS, spread_of
+from console.blame.spread import KINDS, read_spread, spread_of
 from console.cli import main
 from console.filter_language import parse_filter
 from console.measures import E2E, TPOT, TTFT
@@ -164,6 +166,38 @@ def _covariance(vectors: list[dict[str, int]], a: str, b: str) -> Fraction:
     n = len(vectors)
     means = [Fraction(sum(one.get(name, 0) for one in vectors), n) for name in (a, b)]
     return sum(((one.get(a, 0) - means[0]) * (one.get(b, 0) - means[1]) for one in vectors), Fraction(0)) / n
+
+
+@pytest.mark.parametrize("text", ["", "id:chat-*", "id:nobody"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_spread_of_a_run_is_that_of_its_requests(session: Session, kind: str, text: str) -> None:
+    """Against numpy, in floating point."""
+    with session.connect(parse_filter(text)) as cursor:
+        found = read_spread(session, kind, cursor)
+        source = (
+            'SELECT rid, name, "end" - start AS ns FROM spans'
+            if kind == "phases"
+            else "SELECT rid, cause, ns FROM causes"
+        )
+        rows = session.query(source, cursor=cursor).to_pylist()
+        e2e = {
+            row["rid"]: row["e2e_ns"]
+            for row in session.query("SELECT rid, e2e_ns FROM latency", cursor=cursor).to_pylist()
+        }
+    assert found.n == len(e2e)
+    if not e2e:
+        return
+    parts = {name: dict.fromkeys(e2e, 0) for name in found.parts}
+    for rid, name, ns in (row.values() for row in rows):
+        if rid in e2e:
+            parts[name][rid] += ns
+    if kind == "phases":
+        parts[UNNAMED] = {rid: ns - sum(parts[name][rid] for name in found.parts) for rid, ns in e2e.items()}
+    columns = np.array([list(parts[name].values()) for name in found.parts], dtype=np.float64)
+    expected = np.cov(columns, bias=True)
+    for (i, a), (j, b) in product(enumerate(found.parts), repeat=2):
+        assert float(found.of(a, b)) == pytest.approx(expected[i, j], rel=1e-6, abs=1e3)
+    assert float(found.variance) == pytest.approx(np.var(list(e2e.values())))
 
 
 @pytest.mark.parametrize("by", CLASSES)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.cli import main
+from console.contrast import samples
 from console.contrast.answer import contrast, document
 from console.contrast.attributes import ATTRIBUTES, COMPARED, Attribute, is_told, part, term
 from console.contrast.findings import LEAST, bins, judge
@@ -172,6 +173,18 @@ def test_the_terms_of_findings_pick_more_inside_than_outside(session: Session) -
 def _pairs(session: Session, text: str) -> set[tuple[int, int]]:
     rows = session.picked(parse_filter(text)).to_pylist()
     return {(row["rid"], row["attempt"]) for row in rows}
+
+
+def test_of_very_many_some_are_drawn_and_that_is_said(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "_CHOSEN", samples._CHOSEN.replace(str(samples.MOST), "30"))
+    found = contrast(session, parse_filter("id:long-*"))
+    assert (found.sides.inside, found.sides.outside) == (15, 105)
+    assert found.sides.drawn is not None
+    assert found.sides.drawn[0] == 15
+    assert 10 < found.sides.drawn[1] < 50
+    assert any("drawn at random" in text for line in contrast_lines(found, 80) for text, _ in line)
+    assert found.findings is not None
+    assert found.findings.believed[0].n[1] <= found.sides.drawn[1]
 
 
 def test_without_a_selection_the_slow_answered_ones_are_compared(session: Session) -> None:
