@@ -62,7 +62,7 @@ class RequestNotFoundError(UserError):
 
 def lives(session: Session, wanted: str) -> list[Life]:
     """Every attempt of the request somebody means: by the id its client knows, else by its number (`7`, `req:7`)."""
-    return [life_of(session, row["rid"], row["attempt"]) for row in find(session, wanted)]
+    return [explained(session, life_of(session, row["rid"], row["attempt"])) for row in find(session, wanted)]
 
 
 def find(session: Session, wanted: str) -> list[dict[str, Any]]:
@@ -76,7 +76,8 @@ def find(session: Session, wanted: str) -> list[dict[str, Any]]:
 
 
 def life_of(session: Session, rid: int, attempt: int, cursor: "duckdb.DuckDBPyConnection | None" = None) -> Life:
-    """All that is known of one attempt. A cursor lets the caller interrupt."""
+    """All that is known of one attempt but the causes, which may take long: they are empty. A cursor lets the caller
+    interrupt."""
     ask = partial(session.ask, cursor=cursor)
     request = rows(ask("request", rid=rid, attempt=attempt))[0]
     since, until = _lifetime(request)
@@ -88,7 +89,7 @@ def life_of(session: Session, rid: int, attempt: int, cursor: "duckdb.DuckDBPyCo
     life = Life(
         request=request,
         phases=rows(ask("request_phases", rid=rid, attempt=attempt)),
-        causes=rows(ask("request_causes", rid=rid, attempt=attempt)),
+        causes=[],
         gaps=[],
         neighbours=[],
         passes=[],
@@ -103,6 +104,13 @@ def life_of(session: Session, rid: int, attempt: int, cursor: "duckdb.DuckDBPyCo
         stalls = ask("request_stalls", worker=reach["worker"], since=since, until=until)
         life["gaps"] = _gaps(life, Stalls.read(stalls))
     return life
+
+
+def explained(session: Session, life: Life, cursor: "duckdb.DuckDBPyConnection | None" = None) -> Life:
+    """The same with the causes."""
+    row = life["request"]
+    causes = rows(session.ask("request_causes", cursor=cursor, rid=row["rid"], attempt=row["attempt"]))
+    return {**life, "causes": causes}
 
 
 def _lifetime(request: dict[str, Any]) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """One request on a screen of its own: causes, token gaps, passes, neighbours, attempts, events."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -13,7 +13,7 @@ from textual.message import Message
 from console.exporting import Shown, flattened
 from console.filter import Filter
 from console.keys import Scope
-from console.request import Life, life_of
+from console.request import Life, explained, life_of
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.session import Session, rows
@@ -34,10 +34,11 @@ _LEGIBLE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A request, and whether the filter leaves it out."""
+    """A request, and whether the filter leaves it out. Its causes come later: until then they are `pending`."""
 
     life: Life
     outside: bool
+    pending: bool = True
 
     @property
     def rid(self) -> int:
@@ -117,7 +118,7 @@ class RequestScreen(RunScreen):
 
     def shown(self) -> Shown | None:
         """What `tailtrace request` has of it."""
-        if self.found is None:
+        if self.found is None or self.found.pending:
             return None
         life, name = self.found.life, self.book.name
         wanted = life["request"]["request_id"] or f"req:{self.found.rid}"
@@ -126,7 +127,7 @@ class RequestScreen(RunScreen):
 
     def copied(self) -> tuple[str, str] | None:
         """Its whole account as text."""
-        if self.found is None:
+        if self.found is None or self.found.pending:
             return None
         return paint(request_lines(self.found.life, _LEGIBLE)), "the request's account"
 
@@ -137,17 +138,35 @@ class RequestScreen(RunScreen):
         self.ask("life", partial(_read_life, only=self.only, rid=rid, slo_ns=self.tailtrace.slo_ns), self._arrive)
 
     def _arrive(self, found: Found | None) -> None:
-        """Keep the rows that were selected while it is the same request."""
-        same = found is not None and self.found is not None and found.rid == self.found.rid
-        self.found, self._nothing = found, found is None
-        self.panes = [] if found is None else panes_of(found.life)
-        if not same:
-            self.selected = [_most_blamed(found) if place == 0 else 0 for place in range(len(self.panes))]
-        self.selected = [max(min(row, pane.rows - 1), 0) for row, pane in zip(self.selected, self.panes, strict=True)]
+        """All but the causes. Those of an earlier look at the same request stay until there are new ones."""
+        before, self._nothing = self.found, found is None
+        if found is None:
+            self.found, self.panes, self.selected = None, [], []
+        elif before is not None and before.rid == found.rid:
+            life: Life = {**found.life, "causes": before.life["causes"]}
+            self._show(replace(found, life=life, pending=before.pending))
+        else:
+            self.selected = []
+            self._show(found)
         if found is not None:
             self.tailtrace.chosen = self._asked = found.rid
+            self.ask("causes", partial(_read_causes, found), self._explain)
         self._hold()
         self.redraw("#page")
+
+    def _explain(self, found: Found) -> None:
+        """The causes are there. The largest one that somebody is to blame for is selected, at first."""
+        waited = self.found is None or self.found.pending
+        self._show(found)
+        if waited:
+            self.selected[0] = _most_blamed(found.life)
+        self.redraw("#page")
+
+    def _show(self, found: Found) -> None:
+        """Keep the rows that were selected, as far as there are such."""
+        self.found, self.panes = found, panes_of(found.life, pending=found.pending)
+        rows = self.selected or [0] * len(self.panes)
+        self.selected = [max(min(row, pane.rows - 1), 0) for row, pane in zip(rows, self.panes, strict=True)]
 
     def _hold(self) -> None:
         """Who reads of one request of a watched run must not have it read anew with every record that comes."""
@@ -245,11 +264,9 @@ class RequestScreen(RunScreen):
         self.action_row(message.steps)
 
 
-def _most_blamed(found: Found | None) -> int:
+def _most_blamed(life: Life) -> int:
     """The row of the causes to begin with: the largest one that somebody is to blame for."""
-    if found is None:
-        return 0
-    ordered = in_order_of_life(found.life)
+    ordered = in_order_of_life(life)
     blamed = [(row["culprit"] is not None, row["ns"]) for row in ordered]
     return blamed.index(max(blamed)) if blamed else 0
 
@@ -268,6 +285,10 @@ def _read_life(
         return None
     found = life_of(session, int(str(attempts[-1]["rid"])), int(str(attempts[-1]["attempt"])), cursor)
     return Found(found, outside=bool(only) and rid not in session.picked(only, cursor=cursor)["rid"].to_pylist())
+
+
+def _read_causes(found: Found, session: Session, cursor: "duckdb.DuckDBPyConnection") -> Found:
+    return replace(found, life=explained(session, found.life, cursor), pending=False)
 
 
 def _read_next(

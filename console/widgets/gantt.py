@@ -82,6 +82,7 @@ class Gantt(Paper):
         self._look = look
         self._strips = Drawn()
         self._drag: _Drag | None = None
+        self._dragged = False
 
     def shape(self) -> Geometry | None:
         """How the picture is divided now."""
@@ -103,7 +104,7 @@ class Gantt(Paper):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """On the minimap it scrubs at once; on the chart a drag may follow."""
-        shape = self.shape()
+        shape, self._dragged = self.shape(), False
         if shape is None or event.button != 1 or not 0 <= event.x - shape.gutter < shape.chart:
             return
         self._drag = _Drag(event.x - shape.gutter, shape.is_minimap(event.y))
@@ -126,19 +127,17 @@ class Gantt(Paper):
     def on_mouse_up(self, event: events.MouseUp) -> None:
         """The selection is made; a press without a move is left to the click."""
         self.release_mouse()
-        drag, shape = self._drag, self.shape()
+        drag, self._drag, shape = self._drag, None, self.shape()
         if drag is None or shape is None:
             return
+        self._dragged = drag.moved or drag.on_minimap
         if drag.moved:
             self._stretch(drag, event.x - shape.gutter, done=True)
-        elif not drag.on_minimap:
-            self._drag = None
 
     def on_click(self, event: events.Click) -> None:
         """Seek and select; whatever was a drag is no click."""
-        looked, shape, drag = self._look(), self.shape(), self._drag
-        self._drag = None
-        if looked is None or shape is None or drag is not None:
+        looked, shape = self._look(), self.shape()
+        if looked is None or shape is None or self._dragged:
             return
         lanes, frame = looked
         column, row, shown = event.x - shape.gutter, shape.lane_row(event.y), frame.lanes_of(lanes)

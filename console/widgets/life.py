@@ -67,9 +67,9 @@ def _labels(row: Mapping[str, Any]) -> Line:
     return line
 
 
-def panes_of(life: Life) -> list[Pane]:
-    """Its causes, token gaps, passes, neighbours, attempts and events."""
-    return [_causes(life), _gaps(life), _passes(life), _neighbours(life), _attempts(life), _events(life)]
+def panes_of(life: Life, *, pending: bool = False) -> list[Pane]:
+    """Its causes, token gaps, passes, neighbours, attempts and events; the causes may be `pending`."""
+    return [_causes(life, pending), _gaps(life), _passes(life), _neighbours(life), _attempts(life), _events(life)]
 
 
 def in_order_of_life(life: Life) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def in_order_of_life(life: Life) -> list[dict[str, Any]]:
     return sorted(life["causes"], key=lambda row: (theme.cause_order(row["cause"]), -row["ns"]))
 
 
-def _causes(life: Life) -> Pane:
+def _causes(life: Life, pending: bool) -> Pane:
     """Each cause with its root and its culprit; the bars are a waterfall that ends at end to end."""
     rows = in_order_of_life(life)
     steps, whole, e2e = falls_of_rows(rows), sum(row["ns"] for row in rows), life["request"]["e2e_ns"]
@@ -107,7 +107,7 @@ def _causes(life: Life) -> Pane:
         return line if row["measured"] else [*line, (", modelled", "warn")]
 
     summed = "= E2E" if whole == e2e else "E2E not known" if e2e is None else f"≠ E2E {e2e:,} ns"
-    note = f"sum {whole:,} ns {summed}" if rows else "not attributed"
+    note = f"sum {whole:,} ns {summed}" if rows else "working them out …" if pending else "not attributed"
     arrival = life["request"]["arrival"]
     return Pane("Causes", note, len(rows), draw, say, lambda i: rows[i]["culprit"], lambda i: arrival + steps[i].before)
 

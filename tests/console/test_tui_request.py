@@ -1,5 +1,6 @@
 """One request on a screen of its own: its lists, the ways between requests, and the numbers of its headless twin."""
 
+import fcntl
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +15,25 @@ from console.filter_language import parse_filter
 from console.screens.life import Page, RequestScreen
 from console.screens.timeline import TimelineScreen
 from console.widgets.panes import row_at, slots
+from recorder.run import hold_lock, lock_path
 from recorder.words import Status
 from tests.console.runs import MS, request, write_run
 from tests.console.screens import check_snapshot, press, screen_text, settle
-from tests.console.tui_runs import all_rejected, damaged, empty, mixed_ends, no_duration, one_request, served
+from tests.console.test_tui_screens import colours
+from tests.console.tui_runs import (
+    Sim,
+    all_rejected,
+    begin,
+    close,
+    damaged,
+    empty,
+    mixed_ends,
+    no_duration,
+    one_request,
+    served,
+    workload,
+    write_request,
+)
 
 SIZES = [(80, 24), (120, 40), (160, 48), (200, 60)]
 TITLES = ["Causes", "Token gaps", "Passes", "Neighbours", "Attempts", "Events"]
@@ -227,6 +243,42 @@ async def test_every_key_works_on_every_odd_run(make: Callable[[Path], Path], wo
         for key in ("n", "N", "h", "y", "z", "enter", "3", "escape"):
             await press(pilot, key)
         assert app.is_running
+
+
+async def test_a_request_of_a_run_that_is_being_written(tmp_path: Path) -> None:
+    """An open request is told as far as it has come; read again, it is told to its end."""
+    run, out = begin(tmp_path, "live")
+    sim = Sim(out, workload(12))
+    write_request(out, sim.coming[11], Status.OPEN)
+    for _ in range(60):
+        sim.one_pass()
+    for buffer in out._buffers.values():
+        buffer.flush()
+    app = build([run], "request")
+    async with app.run_test(size=(120, 40)) as pilot:
+        with hold_lock(lock_path(run), fcntl.LOCK_SH):
+            await settle(pilot)
+            app.chosen = 11
+            await press(pilot, "1", "3")
+            assert told(app)["status"] == "open"
+            assert screen_of(app).shown() is not None
+            sim.run()
+        close(run, out)
+        await press(pilot, "R")
+        assert told(app)["status"] == "ok"
+        assert f"sum {told(app)['e2e_ns']:,} ns = E2E" in screen_text(app)
+        found = screen_of(app).found
+        assert found is not None
+        assert len(found.life["gaps"]) == int(str(told(app)["output_tokens"])) - 1
+
+
+async def test_without_colour_nothing_is_lost(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = build([run], "request")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert colours(app) == set()
+        check_snapshot(app, "request-120x40")
 
 
 @pytest.mark.parametrize("size", [(40, 10), (20, 4), (5, 2), (1, 1), (300, 100), (130, 9)])

@@ -231,6 +231,33 @@ async def test_compact_is_for_all_screens_and_for_the_next_time(run: Path) -> No
         assert timeline(again)[2].rows == roomy.rows
 
 
+async def test_preferences_that_can_not_be_read_are_named_and_the_console_opens(run: Path) -> None:
+    app = build([run], "timeline")
+    app.memory.folder.mkdir(parents=True, exist_ok=True)
+    (app.memory.folder / "console.json").write_text("{oops")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        assert "console.json" in screen_text(app)
+        assert not app.compact
+
+
+async def test_the_button_let_go_elsewhere_ends_the_drag(run: Path) -> None:
+    app = build([run], "timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        _, replay, shape = timeline(app)
+        await pilot.mouse_down(Gantt, offset=(shape.gutter + 10, 0))
+        await pilot.mouse_up(Gantt, offset=(shape.gutter + 10, 30))
+        await settle(pilot)
+        at = replay.playhead.at
+        await pilot.hover(Gantt, offset=(shape.gutter + 60, 0))
+        await settle(pilot)
+        assert replay.playhead.at == at
+        await pilot.click(Gantt, offset=(shape.gutter + 60, 12))
+        await settle(pilot)
+        assert replay.playhead.at != at
+
+
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_a_selection_on_screen(run: Path, size: tuple[int, int]) -> None:
     app = build([run], "timeline", slo_ms=100)
