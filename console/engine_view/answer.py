@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from console.diagnosis import Board, Finding, Pulse, Refusals, Retries, board, pressure, pulse
 from console.engine_view.bins import Bins, binned
-from console.engine_view.kv import CACHED, DEAD, NO_CACHE, KvLedger, kv_ledger, with_dead
+from console.engine_view.kv import CACHED, DEAD, NO_CACHE, KvLedger, kv_ledger, per_part, with_dead
 from console.engine_view.look import Asking, Look
 from console.engine_view.resources import Counts, Resource, resources
 from console.engine_view.utilisation import find_rhythm, loop_cpu
@@ -90,7 +90,7 @@ def workers(asking: Asking, only: Filter) -> EngineView:
     bins, changes = binned(asking.ask("engine_bins"), look.bins), asking.ask("engine_changes")
     events, stalls = rows(asking.ask("engine_events")), asking.ask("engine_stalls")
     kv = kv_ledger(bins, config.get("kv", {}), changes)
-    preempted = np.where(np.isnan(bins.running), np.nan, _per_bin(changes, "preemptions", look.bins))
+    preempted = np.where(np.isnan(bins.running), np.nan, per_part(changes, "preemptions", look.bins))
     report = EngineReport(
         run=session.name,
         state=run_state(session.path),

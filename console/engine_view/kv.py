@@ -95,8 +95,16 @@ def _cached(free: Floats, changes: pa.Table, kv: Mapping[str, Any]) -> Floats:
         return np.full(len(free), np.nan)
     if not kv["enable_prefix_caching"]:
         return np.where(np.isnan(free), np.nan, 0.0)
-    given_back = np.bincount(changes["bin"].to_numpy(), changes["freed_blocks"].to_numpy(), len(free)).cumsum()
-    return np.fmin(free, np.where(np.isnan(free), np.nan, given_back))
+    before = changes["freed_blocks"].to_numpy()[changes["bin"].to_numpy() < 0].sum()
+    given_back = before + per_part(changes, "freed_blocks", len(free)).cumsum()
+    cached: Floats = np.minimum(free, given_back)
+    return cached
+
+
+def per_part(changes: pa.Table, name: str, count: int) -> Floats:
+    """A column of `engine_changes` in each part of the stretch; what was before it is left out."""
+    parts, amounts = changes["bin"].to_numpy(), changes[name].to_numpy()
+    return np.bincount(parts[parts >= 0], amounts[parts >= 0], count).astype(np.float64)
 
 
 def _largest_first(rows: pa.Table) -> list[dict[str, Any]]:

@@ -60,6 +60,7 @@ class SqlScreen(RunScreen):
         self.answer: Answer | Refusal | None = None
         self.since: float | None = None
         self._stopped = False
+        self._revision = 0
         self._place: int | None = None
         self._history: tuple[str, ...] = ()
         self._timer: Timer | None = None
@@ -139,7 +140,7 @@ class SqlScreen(RunScreen):
         sql = self.query_one(SqlEditor).text
         self._history, self._place = with_query(self._history, sql), None
         self._keep()
-        self.since, self._stopped = time.monotonic(), False
+        self.since, self._stopped, self._revision = time.monotonic(), False, self.book.revision
         if self._timer is not None:
             self._timer.resume()
         self.ask("query", partial(_answer, self.only, sql), self._arrive)
@@ -302,17 +303,19 @@ class SqlScreen(RunScreen):
                     (" asks; escape leaves the editor", "muted"),
                 ]
             ]
-        return [_told(self.answer, self.only)]
+        return [_told(self.answer, self.only, grown=self.book.revision != self._revision)]
 
 
-def _told(answer: Answer, only: Filter) -> Line:
-    """How many rows, how long they took, and what they were asked under."""
+def _told(answer: Answer, only: Filter, *, grown: bool) -> Line:
+    """How many rows, how long they took, and what has changed since they were asked for."""
     count = f"{answer.rows.num_rows:,} row{'' if answer.rows.num_rows == 1 else 's'}"
     line: Line = [(f"the first {count}, there are more" if answer.cut else count, "strong")]
     line.append((f" in {duration(answer.took_ns)}", "muted"))
     if answer.only != only:
         under = f"asked under {answer.only}" if answer.only else "asked without a filter"
         line.append((f"   {clean(under)}; f5 asks again", "warn"))
+    elif grown:
+        line.append(("   the run was read again since; f5 asks again", "warn"))
     return line
 
 

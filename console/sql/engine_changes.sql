@@ -1,11 +1,11 @@
 -- In each of `$bins` equal parts of a stretch: how often was somebody preempted, with how many tokens lost, and how many
--- KV blocks came back from whom has ended or been preempted?
+-- KV blocks came back from whom has ended or been preempted? Part -1 is all that was before the stretch.
 SELECT
-    least((t - $since) * $bins // ($until - $since), $bins - 1) AS bin,
+    CASE WHEN t < $since THEN -1 ELSE least((t - $since) * $bins // ($until - $since), $bins - 1) END AS bin,
     count(*) FILTER (kind = 'preempted') AS preemptions,
     coalesce(sum(lost_tokens) FILTER (kind = 'preempted'), 0)::BIGINT AS lost_tokens,
     coalesce(sum(freed_blocks), 0)::BIGINT AS freed_blocks
 FROM events
-WHERE t BETWEEN $since AND $until AND ($worker::BIGINT IS NULL OR worker = $worker)
+WHERE t <= $until AND ($worker::BIGINT IS NULL OR worker = $worker)
 GROUP BY bin
 ORDER BY bin

@@ -169,6 +169,8 @@ def test_what_is_cached_has_an_upper_bound(tmp_path: Path) -> None:
     caching = {**CONFIG, "kv": {"enable_prefix_caching": True}}
     with Session(write_run(tmp_path, rows, config=caching)) as opened:
         assert look_at(opened).kv.cached.tolist() == [0, 0, 0, 4, 4, 4, 4, 10, 10, 10]
+        half = stretch("50ms..", whole(opened))
+        assert look_at(opened, half, bins=5).kv.cached.tolist() == [4, 4, 10, 10, 10]
     assert view_of(tmp_path / "off", rows).kv.cached.tolist() == [0.0] * 10
     assert np.isnan(view_of(tmp_path / "untold", rows, config={"kv": {}}).kv.cached).all()
 

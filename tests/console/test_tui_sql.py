@@ -292,6 +292,17 @@ async def test_another_run_has_tables_and_an_answer_of_its_own(run: Path, tmp_pa
         assert answer.rows["n"].to_pylist() == [1]
 
 
+async def test_an_answer_of_an_earlier_look_says_so(run: Path) -> None:
+    app = build([run], "sql")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await asked(pilot, app, LONG)
+        await press(pilot, "R")
+        assert "the run was read again since" in screen_text(app)
+        await press(pilot, "f5")
+        assert "read again" not in screen_text(app)
+
+
 @pytest.mark.parametrize("make", [empty, one_request, no_duration, all_rejected, mixed_ends, damaged])
 async def test_odd_runs_can_be_asked(tmp_path: Path, make: object) -> None:
     app = build([make(tmp_path)], "sql")  # type: ignore[operator]
