@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from engine.core import Admission, Commit, Executor, Occupancy, Request, Scheduler, StepPlan, StepResult
-from engine.messages import Sampling
+from engine.messages import Outlook, Sampling
 from engine.worker import Parts, WorkerOptions, assemble, main
 
 
@@ -55,6 +55,9 @@ class LateScheduler:
 
     def occupancy(self) -> Occupancy:
         return self._inner.occupancy()
+
+    def outlook(self) -> Outlook | None:
+        return self._inner.outlook()
 
     def plan(self, now: int) -> StepPlan:
         plan = self._inner.plan(now)
