@@ -31,6 +31,8 @@ class CostFit:
     delays: Delays
     shape: Shape = field(default_factory=Shape)
     """What no linear cost has."""
+    plans_ahead: bool = False
+    """The recorded engine plans each pass while the one before it runs."""
     trained_on: int = 0
     """Steps or requests that it was learnt from."""
     device_share: float | None = None

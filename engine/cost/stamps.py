@@ -17,6 +17,8 @@ from engine.cost.model import COEFFICIENTS, CostError, linear
 from engine.cost.solve import Array, non_negative
 from engine.simulate.cost import LinearCost
 
+_MATCHED: Final = ("first_scheduled", "first_token", "last_token")
+"""The stamps that a cost has to give."""
 _ENOUGH: Final = 20
 """Requests below which no model is learnt from their stamps."""
 _NUDGES: Final = (0.03, 0.01, 0.003)
@@ -55,23 +57,24 @@ Chosen = npt.NDArray[np.bool_]
 
 
 def fit_stamps(recorded: Stamps, chosen: Chosen, simulate: Simulate) -> LinearCost:
-    """The cost under which the `chosen` requests get their recorded first and last tokens. CostError if too few.
+    """The cost under which the `chosen` requests get their recorded stamps. CostError if too few.
 
     Only the stamps of those are looked at; arrivals and lengths of the others are load, as in any what-if.
     """
-    chosen = chosen & np.isfinite(recorded.first_token) & np.isfinite(recorded.last_token)
+    chosen = chosen & np.all([np.isfinite(getattr(recorded, name)) for name in _MATCHED], axis=0)
     if chosen.sum() < _ENOUGH:
         raise CostError(f"{chosen.sum()} answered requests are too few to learn from: record at least {_ENOUGH}")
 
     def misses(values: Array) -> Array:
-        """Simulated minus recorded first and last tokens, in ns."""
-        got = simulate(linear(values))
-        missed = np.concatenate([got.first_token - recorded.first_token, got.last_token - recorded.last_token])
-        both: Array = missed[np.concatenate([chosen, chosen])]
-        return both
+        return stamps_missed(recorded, chosen, simulate(linear(values)))
 
     ends = [_descend(start, misses) for start in _starts(recorded, chosen)]
     return linear(min(ends, key=lambda end: end.missed).values)
+
+
+def stamps_missed(recorded: Stamps, chosen: Chosen, got: Stamps) -> Array:
+    """Simulated minus recorded stamps of `_MATCHED` of the chosen requests, in ns, shape (3 x chosen,)."""
+    return np.concatenate([(getattr(got, name) - getattr(recorded, name))[chosen] for name in _MATCHED])
 
 
 def first_guess(recorded: Stamps, chosen: Chosen) -> Array:

@@ -90,6 +90,8 @@ class JumpWorker:
         self._settled = False
         """Until something comes, ends or runs out, each pass is like the last: decodes only, and nobody may start."""
         self._refusals: list[int] = []
+        self._began = 0
+        """When the last pass began, in ps."""
         self._idle = self._draining = self._done = False
 
     def _is_roomy(self, setup: Setup) -> bool:
@@ -227,9 +229,9 @@ class JumpWorker:
             self._book.begin(passes, decodes, Pace(t, first, slope, first))
         if self._counts:
             self.free -= decodes.needed(passes)
-        decodes.count = count = count + passes
+        decodes.count, self._began = count + passes, last
         self._t = last + pace + slope * (passes - 1)
-        if decodes.ends[0][0] > count and not self._book and not self._refusals:
+        if decodes.ends[0][0] > decodes.count and not self._book and not self._refusals:
             return False  # nothing has changed
         return self._close(n, n)
 
@@ -251,6 +253,7 @@ class JumpWorker:
         self.head, self.reason = None, Reason.NONE
         if self._waiting or self._evicted:
             self._start_waiting(parts, budget, evicted, t_exec)
+        self._has_planned()
         if not n and not parts:
             return self._pause()
         first = self._prices.of_mixed(parts) if parts else self._prices.of_decodes()
@@ -258,10 +261,13 @@ class JumpWorker:
             alone = self._prices.of_decodes() if parts else first
             self._book.begin(1, decodes, Pace(t, first, 0, alone), parts, self._prepaid)
         self._prepaid.clear()
-        started = n + len(self._prompts)
+        started, self._began = n + len(self._prompts), t
         decodes.count += 1
         self._t = t + self._host_ps + first
         return self._close(n, started, parts)
+
+    def _has_planned(self) -> None:
+        """A plan is made; of no importance to who makes it only when the pass begins."""
 
     def _close(self, n: int, running: int, parts: Sequence[Part] = ()) -> bool:
         """Commit the passes until now: end what has its last token, and see whether the next pass is like the last."""

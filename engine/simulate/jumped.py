@@ -1,11 +1,13 @@
 """Virtual time in jumps for a whole workload: workers, router and books put together."""
 
 from array import array
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from engine.scheduling.router import Backlog, least_queued
+from engine.simulate.ahead import AheadWorker
 from engine.simulate.book import Book
 from engine.simulate.cost import TwoRegimes
 from engine.simulate.drive import FOREVER, drive
@@ -26,8 +28,8 @@ _AT_ONCE: Final = 4096
 
 
 def jump_through(setup: Setup, workload: Workload, files: VirtualRun | None = None) -> Results:
-    """Serve the workload; all tables go to `files` if there are any. Only for what `jump.covers`."""
-    results = Results(workload, Demand(workload, setup))
+    """Serve the workload; all tables go to `files` if there are any. Only for what `covered.covers`."""
+    results = Results(workload, Demand(workload, setup), plans_ahead=setup.plans_ahead)
     ingress_ns = setup.delays.ingress_ns
     source = (ClosedLoop if workload.closed else OpenLoop)(workload, lambda index, t: (index, t))
     backlogs = [Backlog() for _ in range(setup.workers)] if setup.workers > 1 else []
@@ -40,12 +42,9 @@ def jump_through(setup: Setup, workload: Workload, files: VirtualRun | None = No
             unfolder = Unfolder(number, setup, results, files.worker(number), front)
             book = Book(unfolder.write)
             books.append((unfolder, book))
-        backlog = backlogs[number] if backlogs else None
         ended = source.ended if workload.closed else None
-        if book or ended or (isinstance(setup.cost, TwoRegimes) and setup.cost.shape.call):
-            fleet.append(JumpWorker(number, setup, results, book=book, backlog=backlog, ended=ended))
-        else:
-            fleet.append(PlainWorker(number, setup, results, backlog))
+        backlog = backlogs[number] if backlogs else None
+        fleet.append(_worker(number, setup, results, book=book, backlog=backlog, ended=ended))
     last = 0
 
     def submit(asked: tuple[int, int]) -> None:
@@ -71,6 +70,23 @@ def jump_through(setup: Setup, workload: Workload, files: VirtualRun | None = No
     if front and backlogs:
         _write_routes(results, front)
     return results
+
+
+def _worker(
+    number: int,
+    setup: Setup,
+    results: Results,
+    *,
+    book: Book | None,
+    backlog: Backlog | None,
+    ended: Callable[[int, int], None] | None,
+) -> JumpWorker:
+    """The one with the shortest ways that does what is asked."""
+    if setup.plans_ahead:
+        return AheadWorker(number, setup, results, book=book, backlog=backlog, ended=ended)
+    if book or ended or (isinstance(setup.cost, TwoRegimes) and setup.cost.shape.call):
+        return JumpWorker(number, setup, results, book=book, backlog=backlog, ended=ended)
+    return PlainWorker(number, setup, results, backlog)
 
 
 def _write_routes(results: Results, front: PartProducer) -> None:

@@ -53,13 +53,16 @@ def _doubtful(workload: Workload, config: Config, setup: Setup) -> npt.NDArray[n
 class Results:
     """What came of each request, by its place. Stamps in ns; `NONE` where it did not happen."""
 
-    def __init__(self, workload: Workload, demand: Demand) -> None:
+    def __init__(self, workload: Workload, demand: Demand, *, plans_ahead: bool = False) -> None:
         self.workload = workload
         self.demand = demand
+        self.plans_ahead = plans_ahead
         size = len(workload)
         self.arrival = array("q", [NONE]) * size
         self.queued = array("q", [NONE]) * size
         self.first_scheduled = array("q", [NONE]) * size
+        self.planned = array("q", [NONE]) * size
+        """When it was decided that it starts, where that is before the pass in which it does."""
         self.first_token = array("q", [NONE]) * size
         self.last_token = array("q", [NONE]) * size
         self.returned = array("q", [NONE]) * size

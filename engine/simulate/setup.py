@@ -27,6 +27,9 @@ class Setup:
     workers: int = 1
     retrying: Retrying = NEVER
     """What clients do that are turned away."""
+    plans_ahead: bool = False
+    """Each pass is planned while the one before it runs, as other engines do: who comes or ends meanwhile makes a
+    difference one pass later. Jumps alone know of it."""
 
     @classmethod
     def of(cls, config: Config, longest: int, workers: int = 1) -> "Setup":

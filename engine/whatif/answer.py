@@ -117,6 +117,8 @@ def _answered(recorded: Recorded, question: Question, fit: CostFit, as_recorded:
     else:
         other = rerun(recorded.arrivals, changed, fit, question.out)
     cautions = tuple(beyond(open_tables(question.rerun_out), open_tables(question.out)))
+    if fit.plans_ahead and not other.planned_ahead:
+        cautions += ("the recorded engine planned one step ahead; with these changes it is re-run step by step",)
     told = _told(recorded, fit, question.limit, again, other)
     told = replace(told, notes=(*told.notes, *cautions))
     for out, engine in ((question.rerun_out, as_recorded), (question.out, changed)):

@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from engine.config import from_dict
 from engine.cost.model import CostFit
-from engine.cost.stamps import Chosen, Stamps, fit_stamps
+from engine.cost.stamps import Chosen, Stamps, fit_stamps, stamps_missed
 from engine.cost.steps import fit_steps, matches, read_steps
 from engine.simulate.clock import Delays
 from engine.simulate.cost import LinearCost
 from engine.whatif.measures import LATENCIES, relative_errors, summaries
 from engine.whatif.recorded import Recorded
-from engine.whatif.rerun import Engine, rerun_at
+from engine.whatif.rerun import Engine, rerun, rerun_at
 from recorder.tables import RunTables
 
 _FREE: Final = 0.05
@@ -50,21 +50,37 @@ def first_share(recorded: Recorded, share: float) -> Chosen:
 
 
 def _fit_from_stamps(recorded: Recorded, engine: Engine, train: Chosen) -> CostFit:
-    """Host time is inside each step's here: stamps do not tell it apart."""
-    delays, train = _delays(recorded), train & recorded.answered
+    """Host time is inside each step's here: stamps do not tell it apart. Where it is not known whether the engine
+    planned ahead, what brings the stamps closer tells."""
+    train = train & recorded.answered
+    told = recorded.info.workload.get("source", {}).get("plans_ahead", False)
+    ways = [False, True] if told is None else [told]
+    fits = [_fit_planning(recorded, engine, train, plans_ahead=each) for each in ways]
+
+    def missed(fit: CostFit) -> float:
+        got = rerun(recorded.arrivals, engine, fit).stamps
+        return float(np.abs(stamps_missed(recorded.stamps, train, got)).mean())
+
+    return min(fits, key=missed) if len(fits) > 1 else fits[0]
+
+
+def _fit_planning(recorded: Recorded, engine: Engine, train: Chosen, *, plans_ahead: bool) -> CostFit:
+    delays = _delays(recorded)
 
     def simulated(cost: LinearCost) -> Stamps:
-        return rerun_at(recorded.arrivals, engine, cost, delays).stamps
+        return rerun_at(recorded.arrivals, engine, cost, delays, plans_ahead=plans_ahead).stamps
 
     cost = fit_stamps(recorded.stamps, train, simulated)
-    return CostFit(source="stamps", decode=cost, mixed=cost, delays=delays, trained_on=int(train.sum()))
+    return CostFit(
+        source="stamps", decode=cost, mixed=cost, delays=delays, plans_ahead=plans_ahead, trained_on=int(train.sum())
+    )
 
 
 def _held_out(recorded: Recorded, engine: Engine) -> dict[str, float]:
     """Errors on the second half of a fit on the first."""
     half = first_share(recorded, 0.5)
     trial = _fit_from_stamps(recorded, engine, half)
-    got = rerun_at(recorded.arrivals, engine, trial.cost, trial.delays).stamps
+    got = rerun(recorded.arrivals, engine, trial).stamps
     told, simulated = (
         summaries(stamps, recorded.answered & ~half, LATENCIES, ("mean", "p50", "p99"))
         for stamps in (recorded.stamps, got)

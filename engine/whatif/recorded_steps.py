@@ -27,7 +27,7 @@ from engine.whatif.rerun import Engine, Rerun, stamps_of
 from engine.whatif.script import Script, read_scripts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Replayed(Rerun):
     """What came of following: `differs_at` is the first step that was planned otherwise, None if none was."""
 
@@ -126,8 +126,8 @@ def _told(came: Rerun, workers: Sequence[FollowingWorker], scripts: dict[int, Sc
     first = min(left)[1] if left else None
     script = None if first is None else workers[first].script
     return Replayed(
-        came.stamps,
-        came.preemptions,
+        stamps=came.stamps,
+        preemptions=came.preemptions,
         followed=sum(worker.script.followed for worker in workers),
         recorded=sum(len(script) for script in scripts.values()),
         differs_at=script.differs_at if script else None,

@@ -41,14 +41,24 @@ class Rerun:
 
     stamps: Stamps
     preemptions: int
+    planned_ahead: bool = False
+    """Passes were planned one step ahead; else step by step."""
 
 
 def rerun(arrivals: Sequence[Arrival], engine: Engine, fit: CostFit, run: Path | None = None) -> Rerun:
     """Serve the arrivals as `engine` would at the fitted cost; with `run`, an ordinary run is written there."""
-    return rerun_at(arrivals, engine, fit.cost, fit.delays, run)
+    return rerun_at(arrivals, engine, fit.cost, fit.delays, run, plans_ahead=fit.plans_ahead)
 
 
-def rerun_at(arrivals: Sequence[Arrival], engine: Engine, cost: Cost, delays: Delays, run: Path | None = None) -> Rerun:
+def rerun_at(
+    arrivals: Sequence[Arrival],
+    engine: Engine,
+    cost: Cost,
+    delays: Delays,
+    run: Path | None = None,
+    *,
+    plans_ahead: bool = False,
+) -> Rerun:
     """As `rerun`, at any cost."""
     setup = Setup(
         config=engine.config,
@@ -57,6 +67,7 @@ def rerun_at(arrivals: Sequence[Arrival], engine: Engine, cost: Cost, delays: De
         max_model_len=engine.max_model_len,
         delays=delays,
         workers=engine.workers,
+        plans_ahead=plans_ahead,
     )
     patient = all(arrival.cancel_at is None and arrival.deadline is None for arrival in arrivals)
     return (_jumped if patient and covers(setup) else _stepped)(arrivals, setup, run)
@@ -70,7 +81,7 @@ def _jumped(arrivals: Sequence[Arrival], setup: Setup, run: Path | None) -> Reru
     else:
         with VirtualRun(run, setup, {"arrivals": len(arrivals)}) as files:
             results = jump_through(setup, workload, files)
-    return Rerun(_stamps_of_results(results), int(results.column("preemptions").sum()))
+    return Rerun(_stamps_of_results(results), int(results.column("preemptions").sum()), results.plans_ahead)
 
 
 def _stepped(arrivals: Sequence[Arrival], setup: Setup, run: Path | None) -> Rerun:
@@ -109,6 +120,8 @@ def _stamps_of_results(results: Results) -> Stamps:
         return np.where(values == NONE, np.nan, values)
 
     stamps = {name: column(name) for name in STAMPS}
+    if results.plans_ahead:
+        stamps["first_scheduled"] = column("planned")  # as who records such an engine stamps it
     output = np.where(np.isfinite(stamps["last_token"]), results.demand.total, np.nan)
     return Stamps(**stamps, prompt_tokens=results.workload.prompt_tokens.astype(float), output_tokens=output)
 

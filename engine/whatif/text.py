@@ -72,6 +72,8 @@ def fit_lines(fit: CostFit) -> Iterator[str]:
         f"  host          {_us(delays.plan_ns)} to plan, {_us(delays.commit_ns)} to hand out each pass;"
         f" {_us(delays.ingress_ns)} in, {_us(delays.link_ns)} out"
     )
+    if fit.plans_ahead:
+        yield "  planning      one step ahead: who comes or ends in a step makes a difference to the one after the next"
     if fit.device_share is not None:
         yield f"  device        busy for {fit.device_share:.1%} of the execution, the rest is the host's"
     if fit.held_out:

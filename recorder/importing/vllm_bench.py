@@ -43,7 +43,7 @@ def read(path: Path, lines: Iterable[str]) -> Recording:
         model=_model(meta),
         devices=_devices(meta),
         software={"vllm": str(meta["vllm_version"])} if "vllm_version" in meta else {},
-        source=_source(path, meta_path, told, offset),
+        source={**_source(path, meta_path, told, offset), "plans_ahead": _plans_ahead(meta)},
         notes=(*_notes(meta_path, told, offset), *_engine_notes(meta)),
     )
 
@@ -211,11 +211,17 @@ def _engine_notes(meta: Mapping[str, Any]) -> Iterable[str]:
     """What of the engine has no place in our configuration, and yet shows in the stamps."""
     if _section(meta, "resolved_config", "scheduler_config").get("async_scheduling"):
         yield (
-            "the engine planned one step ahead (async_scheduling): a prefill lasts about one step longer than where "
-            "plans are made step by step, as a re-run here makes them"
+            "the engine planned one step ahead (async_scheduling), and stamps a start when it is planned: a prefill "
+            "lasts about one step longer than where plans are made step by step; a re-run plans ahead as well"
         )
     if _section(meta, "kv_cache").get("enable_prefix_caching"):
         yield "its prefix cache was on, but neither hits nor shared prompts are recorded: a re-run computes all of them"
+
+
+def _plans_ahead(meta: Mapping[str, Any]) -> bool | None:
+    """Whether each pass was planned while the one before it ran; None: its version may do so, and it is not told."""
+    told = _section(meta, "resolved_config", "scheduler_config").get("async_scheduling")
+    return told if _flag(told) else None
 
 
 def _known(section: Mapping[str, Any]) -> dict[str, Any]:

@@ -284,11 +284,14 @@ def test_steps_larger_than_any_recorded_are_pointed_out(tmp_path: Path, capsys: 
 # -- other people's recordings ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("device", "mean", "p99"), [("RTXPRO6000", 0.03, 0.05), ("RTX4090", 0.05, 0.05)])
+@pytest.mark.parametrize(
+    ("device", "mean", "p99", "prefill"), [("RTXPRO6000", 0.03, 0.05, 0.08), ("RTX4090", 0.05, 0.05, 0.2)]
+)
 def test_half_of_a_real_recording_predicts_the_other(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str, mean: float, p99: float
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str, mean: float, p99: float, prefill: float
 ) -> None:
-    """Real vLLM, known by the stamps of its requests alone; the second one under KV pressure."""
+    """Real vLLM, known by the stamps of its requests alone; the second one under KV pressure. Both planned one step
+    ahead, which one of them says and the other shows."""
     path = SAMPLES / f"vllm_bench_{device}_Llama-3.1-8B.requests.jsonl"
     if not path.exists():
         pytest.skip("the sample is not here")
@@ -300,6 +303,8 @@ def test_half_of_a_real_recording_predicts_the_other(
     for name in ("ttft", "e2e"):
         assert abs(held_out[name]["mean"]) < mean
         assert abs(held_out[name]["p99"]) < p99
+    assert told["fit"]["plans_ahead"]
+    assert abs(told["stages"]["prefill"]["mean"]) < prefill
     assert held_out["tpot"].keys() == {"mean", "p50", "p90", "p99"}
     assert told["stages"].keys() == {"ingress", "queue", "prefill", "decode", "return"}
 
