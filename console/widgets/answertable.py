@@ -1,6 +1,7 @@
 """The widget of an answer: scrolls a table of a million rows by writing out those that are seen."""
 
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, Final
 
 from textual import events
 from textual.binding import BindingType
@@ -11,8 +12,10 @@ from console.screens.bindings import bindings
 from console.widgets.grid import Grid
 from console.widgets.ink import Line
 from console.widgets.paper import Paper
+from console.widgets.spots import Spot
 
-_HEADS = 2
+_HEADS: Final = 2
+"""Lines over the rows: names and types."""
 
 
 class AnswerTable(Paper, can_focus=True):
@@ -24,7 +27,7 @@ class AnswerTable(Paper, can_focus=True):
         """Somebody wants to see what the chosen row is about."""
 
     def __init__(self) -> None:
-        super().__init__(self._page, id="answer")
+        super().__init__(self._page, id="answer", spots=self._rows)
         self.grid: Grid | None = None
         self.chosen = self.first = self._top = 0
 
@@ -68,10 +71,14 @@ class AnswerTable(Paper, can_focus=True):
         event.stop()
         self.action_row(-3)
 
-    def on_click(self, event: events.Click) -> None:
-        """Choose the row that is clicked."""
-        if self.grid is not None and event.y >= _HEADS:
-            self.action_row(self._top + event.y - _HEADS - self.chosen)
+    def _rows(self) -> list[Spot]:
+        """A click on a row chooses it, and so does its letter."""
+        seen = 0 if self.grid is None else min(len(self.grid) - self._top, self.size.height - _HEADS)
+        return [Spot(0, _HEADS + place, partial(self._choose, self._top + place)) for place in range(seen)]
+
+    def _choose(self, row: int) -> None:
+        self.focus()
+        self.action_row(row - self.chosen)
 
     def _page(self, width: int, height: int) -> list[Line]:
         if self.grid is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Final
 
 from textual.binding import BindingType
@@ -13,6 +14,7 @@ from console.screens.bindings import bindings
 from console.text.paint import wrapped
 from console.widgets.ink import Line, clean, crop, fit, pad, rule
 from console.widgets.paper import Paper
+from console.widgets.spots import Spot
 
 _DOC_ROWS: Final = 4
 
@@ -56,14 +58,20 @@ def history_entries(history: Sequence[str]) -> list[Entry]:
     return [Entry([(line, "text")], sql, line) for sql, line in lines]
 
 
+def in_sight(count: int, chosen: int, height: int) -> range:
+    """The entries that are drawn: those about the chosen one."""
+    room = max(height - 2 - _DOC_ROWS, 1)
+    top = min(max(chosen - room // 2, 0), max(count - room, 0))
+    return range(top, min(top + room, count))
+
+
 def browser_lines(
     title: str, entries: Sequence[Entry], chosen: int, *, lit: bool, width: int, height: int
 ) -> list[Line]:
     """The entries about the chosen one, and what it is at the bottom."""
-    room = max(height - 2 - _DOC_ROWS, 1)
-    top = min(max(chosen - room // 2, 0), max(len(entries) - room, 0))
+    seen = in_sight(len(entries), chosen, height)
     lines: list[Line] = [rule(title, width)]
-    for place, entry in enumerate(entries[top : top + room], start=top):
+    for place, entry in enumerate(entries[seen.start : seen.stop], start=seen.start):
         ground = " on.cursor" if lit and place == chosen else ""
         mark = ("▸" if place == chosen else " ", f"accent{ground}")
         lines.append(pad([mark, *((text, style + ground) for text, style in entry.line)], width, f"text{ground}"))
@@ -91,7 +99,7 @@ class Browser(Paper, can_focus=True):
         """Somebody is done with browsing."""
 
     def __init__(self) -> None:
-        super().__init__(self._page, id="browser")
+        super().__init__(self._page, id="browser", spots=self._places)
         self.tables: Sequence[TableDoc] = ()
         self.history: Sequence[str] = ()
         self.of_history = False
@@ -134,6 +142,16 @@ class Browser(Paper, can_focus=True):
     def action_leave(self) -> None:
         """Back to the answer."""
         self.post_message(self.Left())
+
+    def _places(self) -> list[Spot]:
+        """A click on an entry chooses it, and so does its letter; a table opens, or closes."""
+        seen = in_sight(len(self._entries()), self._chosen, self.size.height)
+        return [Spot(0, 1 + line, partial(self._choose, place)) for line, place in enumerate(seen)]
+
+    def _choose(self, place: int) -> None:
+        self.focus()
+        self.action_entry(place - self._chosen)
+        self.action_open()
 
     def _entries(self) -> list[Entry]:
         return history_entries(self.history) if self.of_history else schema_entries(self.tables, self._opened)

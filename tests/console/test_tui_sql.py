@@ -313,6 +313,32 @@ async def test_odd_runs_can_be_asked(tmp_path: Path, make: object) -> None:
         await press(pilot, "j", "right", "end")
 
 
+async def test_a_click_chooses_a_row_or_opens_a_table(run: Path) -> None:
+    app = build([run], "sql")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await asked(pilot, app, LONG)
+        await pilot.click(AnswerTable, offset=(3, 4))
+        await settle(pilot)
+        assert sql_of(app).query_one(AnswerTable).chosen == 2
+        await pilot.click(Browser, offset=(4, 3))
+        await settle(pilot)
+        assert "▾ steps  22" in screen_text(app)
+        assert sql_of(app).query_one(Browser).has_focus
+
+
+async def test_rows_and_entries_are_jumped_to_by_letters(run: Path) -> None:
+    app = build([run], "sql")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await asked(pilot, app, LONG)
+        table, browser = sql_of(app).query_one(AnswerTable), sql_of(app).query_one(Browser)
+        assert [spot.y for spot in table.spots()] == [2, 3, 4]
+        assert len(browser.spots()) == len(browser.tables)
+        list(table.spots())[1].go()
+        assert table.chosen == 1
+
+
 async def test_tiny_and_growing_screens(run: Path) -> None:
     app = build([run], "sql")
     async with app.run_test(size=(20, 6)) as pilot:
