@@ -270,6 +270,13 @@ class Replay:
             wall_offset=wall_offset,
         )
 
+    def look_at_life(self, name: str) -> None:
+        """A window as long as the life of a request, by its id or number; also of one that a filter leaves out."""
+        index = self.lanes.find(name)
+        if index is not None:
+            lane = self.lanes.lane(index)
+            self.window = self.window.around(lane.arrival, lane.finish)
+
     def _arrival_of(self, name: str) -> int | None:
         index = self.lanes.find(name)
         if index is None:

@@ -13,6 +13,8 @@ _UNITS: Final = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 10**9
 _DURATION: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|µs|ms|s|m|h)?")
 _PERCENT: Final = re.compile(r"(\d+(?:\.\d*)?)\s*%")
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
+REQUEST: Final = "req:"
+"""How a target begins that is a request."""
 HELP: Final = "+2.5s  -300ms  12.4s  73%  req:ID  step:12  14:03:22.5"
 
 
@@ -35,8 +37,9 @@ class Places:
 def parse_seek(text: str, places: Places) -> int:
     """The run time that `text` means, in ns; may lie outside the run, the playhead clamps. SeekError in words."""
     target = text.strip()
-    if target.startswith("req:"):
-        return _named(places.request(target[4:].strip()), f"no request {target[4:].strip()!r} in this run")
+    if target.startswith(REQUEST):
+        name = target.removeprefix(REQUEST).strip()
+        return _named(places.request(name), f"no request {name!r} in this run")
     if target.startswith("step:"):
         return _named(_step(target[5:].strip(), places), f"no pass {target[5:].strip()!r} in this run")
     if match := _PERCENT.fullmatch(target):

@@ -11,6 +11,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
+DECODES: Final = frozenset({"DECODE", "DECODE/PHASE"})
+PREFILLS: Final = frozenset({"PREFILL", "PREFILL/PHASE"})
+"""Work on a request of its own; where steps were not recorded, with whatever held it up meanwhile."""
+
 LENGTH: Final = "LENGTH"
 MISSES: Final = "MISSES"
 PACE: Final = "PACE"
@@ -75,9 +79,9 @@ def excess(cell: Cell, slow: Asked, typical: Asked) -> Fraction:
 def split(cells: Iterable[Cell], slow: Asked, typical: Asked) -> Iterator[Cell]:
     """The cells with their own work taken apart; everything else as it is."""
     for cell in cells:
-        if cell.cause == "DECODE":
+        if cell.cause in DECODES:
             yield from _by_length(cell, slow.decodes, typical.decodes)
-        elif cell.cause == "PREFILL":
+        elif cell.cause in PREFILLS:
             yield from _by_cache(cell, slow, typical)
         else:
             yield cell

@@ -17,7 +17,7 @@ from console.replay import Replay
 from console.screens.bindings import bindings
 from console.screens.request import RequestPanel, read_causes
 from console.screens.stretching import StretchScreen
-from console.seeking import HELP
+from console.seeking import HELP, REQUEST
 from console.session import Session
 from console.sheet import sheet
 from console.text.lived import lived_lines
@@ -161,6 +161,8 @@ class TimelineScreen(StretchScreen):
             self.move(self.replay.playhead.pause(self._clock()).seek(t, self._clock()))
         at, self.tailtrace.wanted_at = self.tailtrace.wanted_at, None
         if at is not None:
+            if at.startswith(REQUEST):
+                self.replay.look_at_life(at.removeprefix(REQUEST).strip())
             self.go(at, self.replay)
 
     def _look(self) -> tuple[Lanes, Frame] | None:

@@ -233,16 +233,30 @@ def test_refusals_without_a_time_say_so(tmp_path: Path) -> None:
     assert "no reason was recorded (2)" in said
 
 
+def stamped(slow_by_ms: int, **stamps: int) -> list[dict[str, object]]:
+    """Forty requests of another engine, the last four slower by so much after their first token."""
+    rows = []
+    for rid in range(1, 41):
+        late = slow_by_ms if rid > 36 else 0
+        known = {name: 10 * rid + ms + (late if name in {"last_token_ms", "returned_ms"} else 0)
+                 for name, ms in stamps.items()}  # fmt: skip
+        rows.append(request(rid, 10 * rid, Status.OK, output_tokens=3, **known))
+    return rows
+
+
 def test_a_run_without_steps_says_what_cannot_be_known(tmp_path: Path) -> None:
-    """SPEC F9: another engine's recording has stamps alone; its time in the engine has no cause."""
-    rows = [
-        request(rid, 10 * rid, first_token_ms=10 * rid + 5, last_token_ms=10 * rid + 9 + (90 if rid > 36 else 0),
-                returned_ms=10 * rid + 9 + (90 if rid > 36 else 0), output_tokens=3)
-        for rid in range(1, 41)
-    ]  # fmt: skip
+    """SPEC F9: another engine's recording has stamps alone; the phase of a ns is known, what happened in it is not."""
+    rows = stamped(90, first_token_ms=5, last_token_ms=9, returned_ms=9)
+    said = " ".join(text(write_run(tmp_path, {"requests": rows}, recorded_tables=["requests"])).split())
+    assert "golden: slower steps" in said
+    assert "Steps were not recorded: what held them up in their own phases is in it." in said
+    assert "No steps were recorded in this run: who was in which step, and who held up whom, can't be known." in said
+
+
+def test_what_no_stamp_names_is_unexplained(tmp_path: Path) -> None:
+    rows = stamped(90, returned_ms=9)
     said = text(write_run(tmp_path, {"requests": rows}, recorded_tables=["requests"]))
     assert "? unexplained           ████████████  100.0%" in said
-    assert "No steps were recorded in this run" in said
     assert "nothing stands out, and 100.0% is unexplained" in said
 
 

@@ -51,7 +51,10 @@ async def test_a_finding_leads_to_its_requests_at_its_culprit(relative: Path) ->
         lanes = screen.replay.lanes
         index = lanes.find("v-0201")
         assert index is not None
-        assert screen.replay.playhead.at == lanes.lane(index).arrival
+        lane, window = lanes.lane(index), screen.replay.window
+        assert screen.replay.playhead.at == lane.arrival
+        assert window.start <= lane.arrival < lane.finish <= window.end
+        assert window.span < 2 * (lane.finish - lane.arrival), "it fills the window, though the filter leaves it out"
         await press(pilot, "9")
         assert "prompts of others" in screen_text(app)
 

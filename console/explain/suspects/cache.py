@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from console.explain.cells import MISSES, PACE, Asked, Cell
+from console.explain.cells import MISSES, PACE, PREFILLS, Asked, Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
 from console.explain.finding import Finding, Kind, Suggestion
@@ -26,7 +26,7 @@ def _claims(evidence: Evidence) -> Claims:
     waits = began_to_wait(evidence, shift.t)
 
     def mine(cell: Cell) -> bool:
-        if cell.cause == "PREFILL":
+        if cell.cause in PREFILLS:
             return cell.root in {MISSES, PACE}
         if is_queue(cell):
             return waits or _missed(evidence, cell, shift)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from console.explain.cells import Cell
+from console.explain.cells import DECODES, Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
 from console.explain.finding import Change, Finding, Kind, Suggestion
@@ -65,7 +65,7 @@ def _suggestion(evidence: Evidence) -> Suggestion:
 def _pace_ms(evidence: Evidence) -> int:
     """Twice what a token takes a typical request."""
     typical = evidence.typical
-    decoding = sum(cell.typical_ns for cell in evidence.cells if cell.cause == "DECODE")
+    decoding = sum(cell.typical_ns for cell in evidence.cells if cell.cause in DECODES)
     return -(-2 * decoding // typical.decodes // 1_000_000) if typical.decodes else 0
 
 

@@ -18,6 +18,7 @@ _WORDS: Final = {
     "WORKER_BUSY": "for those before to be done",
     "KV_BLOCKS": "for KV blocks",
     "DECODE_SLACK": "for decodes to be in time",
+    "QUEUE/PHASE": "for a reason that was not recorded",
 }
 
 

@@ -26,7 +26,7 @@ def slow_clients(evidence: Evidence) -> list[Late]:
 
 
 def _is_return(cell: Cell) -> bool:
-    return cell.cause == "RETURN"
+    return cell.cause in {"RETURN", "RETURN/PHASE"}
 
 
 def _claims_clients(evidence: Evidence) -> Claims:
@@ -44,7 +44,7 @@ def _tell_clients(claim: Claim) -> Finding | None:
     tenants = {one.tenant for one in late}
     whose = f" All are of tenant {first.tenant}." if len(tenants) == 1 and first.tenant else ""
     sentences = [
-        f"{claim.opening('RETURN')}: the answers were ready, and their own clients did not take them.",
+        f"{claim.opening(claim.named_causes())}: the answers were ready, and their own clients did not take them.",
         f"{counted(len(late), 'slow request')} waited so; request {first.request_id} (req:{first.rid})"
         f" for {duration(first.ns)}, while {meanwhile}.{whose}",
     ]
@@ -70,7 +70,7 @@ def _tell_clients(claim: Claim) -> Finding | None:
 
 
 def _tell_out(claim: Claim) -> Finding | None:
-    said = [f"{claim.opening('RETURN')}: tokens on their way from the worker to the client's socket."]
+    said = [f"{claim.opening(claim.named_causes())}: tokens on their way from the worker to the client's socket."]
     advice = Suggestion("look at the front end: its CPU, its event loop, the number of streams in each step")
     return replace(claim.finding(Kind.WAY_OUT, said), suggestion=advice)
 
@@ -84,4 +84,6 @@ def _tell_in(claim: Claim) -> Finding | None:
 
 SLOW_CLIENTS: Final = Suspect(Kind.SLOW_CLIENTS, _claims_clients, _tell_clients)
 WAY_OUT: Final = Suspect(Kind.WAY_OUT, whatever(_is_return), _tell_out)
-WAY_IN: Final = Suspect(Kind.WAY_IN, whatever(lambda cell: cell.cause in {"INGRESS", "STEP_IN_FLIGHT"}), _tell_in)
+WAY_IN: Final = Suspect(
+    Kind.WAY_IN, whatever(lambda cell: cell.cause in {"INGRESS", "INGRESS/PHASE", "STEP_IN_FLIGHT"}), _tell_in
+)

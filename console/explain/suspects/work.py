@@ -3,24 +3,30 @@
 from dataclasses import replace
 from typing import Final
 
-from console.explain.cells import LENGTH, Asked
+from console.explain.cells import DECODES, LENGTH, PREFILLS, Asked
 from console.explain.claim import Claim
 from console.explain.finding import Finding, Kind, Nature, Suggestion
 from console.explain.suspects.base import Suspect, whatever
 
-_WORK: Final = frozenset({"PREFILL", "DECODE"})
+_WORK: Final = DECODES | PREFILLS
+_UNSEEN: Final = "Steps were not recorded: what held them up in their own phases is in it."
 
 
 def _tell_more(claim: Claim) -> Finding | None:
     slow, typical = claim.evidence.slow, claim.evidence.typical
     if claim.view == "everyone":
-        said = [f"{claim.opening('its own work')}: {_each(typical)}."]
+        said = [f"{claim.opening('its own work')}: {_each(typical)}.", _unseen(claim)]
         return claim.finding(Kind.ASKED_FOR_MORE, said, Nature.WORK)
     sentences = [
         f"{claim.opening('their own work')}: slow requests asked for more.",
         f"Slow ones had {_each(slow)}, typical ones {_each(typical)}.",
+        _unseen(claim),
     ]
     return replace(claim.finding(Kind.ASKED_FOR_MORE, sentences, Nature.WORK), measured=False)
+
+
+def _unseen(claim: Claim) -> str:
+    return _UNSEEN if any(cell.cause.endswith("/PHASE") for cell in claim.cells) else ""
 
 
 def _each(asked: Asked) -> str:
@@ -30,7 +36,7 @@ def _each(asked: Asked) -> str:
 
 def _tell_pace(claim: Claim) -> Finding | None:
     slow, typical = claim.evidence.slow, claim.evidence.typical
-    sentences = [f"{claim.opening('slower steps')}: the same tokens took longer."]
+    sentences = [f"{claim.opening('slower steps')}: the same tokens took longer.", _unseen(claim)]
     if slow.running is not None and typical.running is not None:
         sentences.append(
             f"{slow.running:,.1f} others ran when slow requests came, {typical.running:,.1f} when typical ones did."
