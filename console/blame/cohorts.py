@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from console.filter import Bound, Filter, Words, duration_text
 from console.filter_language import parse_duration
-from console.measures import E2E, REPORTED, Measure
+from console.measures import E2E, REPORTED, TPOT, TTFT, Measure
 from console.session import Session, rows
 from recorder.errors import UserError
 
@@ -101,6 +101,12 @@ def parse_slow(text: str) -> Slow:
     if percentile < _LEAST:
         raise SlowError(f"{text!r}: the slow ones are the upper half at most; give p50 or more, such as p95")
     return Slow(measure, percentile)
+
+
+def slow_ideas(slo_ns: int | None) -> list[Slow]:
+    """What a screen offers as slow, in turn: over the SLO, if there is one, then percentiles."""
+    given = [] if slo_ns is None else [Slow(limit_ns=slo_ns)]
+    return [*given, Slow(), Slow(percentile=Decimal(99)), Slow(percentile=Decimal(90)), Slow(TTFT), Slow(TPOT)]
 
 
 def read_cohorts(session: Session, slow: Slow, cursor: "duckdb.DuckDBPyConnection") -> Cohorts:

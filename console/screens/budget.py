@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -11,10 +10,9 @@ import pyarrow as pa
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.events import Click
 
 from console.blame.answer import blame, document
-from console.blame.cohorts import Slow, read_cohorts
+from console.blame.cohorts import Slow, read_cohorts, slow_ideas
 from console.blame.interference import CLASSES, Interference, read_culprits, read_interference, read_pairs, read_victims
 from console.blame.ledgers import Ledgers, excess, read_ledgers
 from console.blame.rows import Row, culprit_rows, matrix_rows, part_rows
@@ -23,7 +21,6 @@ from console.budget import Budget, BudgetError, Verdict, judge
 from console.exporting import Shown
 from console.filter import Filter
 from console.keys import Scope
-from console.measures import TPOT, TTFT
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.session import Session
@@ -32,7 +29,8 @@ from console.text.budget import table_lines, verdict_line
 from console.text.paint import paint, wrapped
 from console.widgets.ink import Line, crop, rule
 from console.widgets.paper import Paper
-from console.widgets.tabs import Placed, Table, tabs_line
+from console.widgets.spots import Spot
+from console.widgets.tabs import Placed, Table, tab_starts, tabs_line
 
 VIEWS: Final = ("budget", "excess", "spread", "who took it", "culprits")
 _WIDE: Final = 130
@@ -76,7 +74,7 @@ class BudgetScreen(RunScreen):
     def body(self) -> ComposeResult:
         """The table of the view, and what is behind its selected row."""
         with Container(id="stage"):
-            yield Paper(self._table, id="table")
+            yield Paper(self._table, id="table", spots=self._spots)
             yield Paper(self._detail, id="detail")
 
     def turn(self) -> None:
@@ -101,13 +99,8 @@ class BudgetScreen(RunScreen):
     @property
     def slow(self) -> Slow:
         """What counts as slow."""
-        return self._choices()[self._slow % len(self._choices())]
-
-    def _choices(self) -> list[Slow]:
-        limit = self.tailtrace.slo_ns
-        given = [] if limit is None else [Slow(limit_ns=limit)]
-        others = (Slow(), Slow(percentile=Decimal(99)), Slow(percentile=Decimal(90)), Slow(TTFT), Slow(TPOT))
-        return [*given, *others]
+        ideas = slow_ideas(self.tailtrace.slo_ns)
+        return ideas[self._slow % len(ideas)]
 
     # Asking
 
@@ -162,8 +155,7 @@ class BudgetScreen(RunScreen):
 
     def action_view(self, step: int) -> None:
         """Another view."""
-        self.view = (self.view + step) % len(VIEWS)
-        self._look()
+        self._view((self.view + step) % len(VIEWS))
 
     def action_parts(self) -> None:
         """Phases, or causes."""
@@ -173,14 +165,13 @@ class BudgetScreen(RunScreen):
 
     def action_slow(self) -> None:
         """Another idea of what is slow."""
-        self._slow = (self._slow + 1) % len(self._choices())
+        self._slow += 1
         self._look()
 
     def action_group(self) -> None:
         """Group victims and culprits by something else."""
         self._by = (self._by + 1) % len(CLASSES)
-        self.view = VIEWS.index("who took it")
-        self._look()
+        self._view(VIEWS.index("who took it"))
 
     def action_row(self, step: int) -> None:
         """Select another row."""
@@ -219,12 +210,19 @@ class BudgetScreen(RunScreen):
             self.tailtrace.chosen = rid
             await self.tailtrace.action_show("timeline")
 
-    def on_click(self, event: Click) -> None:
-        """Select the row that was clicked."""
-        table = self.query_one("#table", Paper)
-        y = event.screen_y - table.content_region.y - 1
-        if event.widget is table and 0 <= y < len(self._placed) and (place := self._placed[y][1]) is not None:
-            self._select(place)
+    def _spots(self) -> list[Spot]:
+        """The views, and the rows that are in sight."""
+        views = [Spot(x, 0, partial(self._view, place)) for place, x in enumerate(tab_starts(VIEWS))]
+        rows = [
+            Spot(0, y, partial(self._select, place))
+            for y, (_, place) in enumerate(self._placed, 1)
+            if place is not None
+        ]
+        return [*views, *rows]
+
+    def _view(self, place: int) -> None:
+        self.view = place
+        self._look()
 
     def _select(self, place: int) -> None:
         self._selected[self.view] = min(max(place, 0), max(len(self._rows()) - 1, 0))

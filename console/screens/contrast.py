@@ -1,6 +1,5 @@
 """Contrast: what sets the filter's requests apart from the rest of the run, or the slow ones from the others."""
 
-from decimal import Decimal
 from functools import partial
 from typing import ClassVar, Final
 
@@ -9,9 +8,8 @@ import pyarrow as pa
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.events import Click
 
-from console.blame.cohorts import Slow
+from console.blame.cohorts import Slow, slow_ideas
 from console.contrast.answer import Contrast, Sides, choose_again, concluded, document, read_all, read_sides
 from console.contrast.attributes import term
 from console.contrast.findings import Finding
@@ -19,7 +17,6 @@ from console.contrast.samples import QUICK, SLOW, Sample
 from console.exporting import Shown
 from console.filter import EVERYTHING, Filter
 from console.keys import Scope
-from console.measures import TPOT, TTFT
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.session import Session
@@ -27,6 +24,7 @@ from console.text.contrast import contrast_lines, finding_lines, foot_lines, hea
 from console.text.paint import paint
 from console.widgets.ink import Line, crop
 from console.widgets.paper import Paper
+from console.widgets.spots import Spot
 from console.widgets.tabs import Placed, Table
 
 _WIDE: Final = 130
@@ -61,7 +59,7 @@ class ContrastScreen(RunScreen):
     def body(self) -> ComposeResult:
         """The ranking, and the selected attribute in full."""
         with Container(id="stage"):
-            yield Paper(self._table, id="table")
+            yield Paper(self._table, id="table", spots=self._spots)
             yield Paper(self._detail, id="detail")
 
     def turn(self) -> None:
@@ -74,10 +72,8 @@ class ContrastScreen(RunScreen):
     @property
     def slow(self) -> Slow:
         """What counts as slow, where no filter says what to look at."""
-        limit = self.tailtrace.slo_ns
-        given = [] if limit is None else [Slow(limit_ns=limit)]
-        choices = [*given, Slow(), Slow(percentile=Decimal(99)), Slow(percentile=Decimal(90)), Slow(TTFT), Slow(TPOT)]
-        return choices[self._slow % len(choices)]
+        ideas = slow_ideas(self.tailtrace.slo_ns)
+        return ideas[self._slow % len(ideas)]
 
     def _look(self) -> None:
         self._pending = True
@@ -124,12 +120,11 @@ class ContrastScreen(RunScreen):
         else:
             self.tailtrace.look_at(self.only & Filter((asked,)))
 
-    def on_click(self, event: Click) -> None:
-        """Select the attribute that was clicked."""
-        table = self.query_one("#table", Paper)
-        y = event.screen_y - table.content_region.y
-        if event.widget is table and 0 <= y < len(self._placed) and (place := self._placed[y][1]) is not None:
-            self._select(place)
+    def _spots(self) -> list[Spot]:
+        """The attributes that are in sight."""
+        return [
+            Spot(0, y, partial(self._select, place)) for y, (_, place) in enumerate(self._placed) if place is not None
+        ]
 
     def _select(self, place: int) -> None:
         self._selected = min(max(place, 0), max(len(self._rows()) - 1, 0))

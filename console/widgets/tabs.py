@@ -53,6 +53,11 @@ def unmarked(row: Line) -> Line:
     return [(" ", "text"), *row]
 
 
+def tab_starts(names: Sequence[str]) -> list[int]:
+    """The cell that each name of `tabs_line` begins in."""
+    return [sum(len(name) + 2 for name in names[:place]) for place in range(len(names))]
+
+
 def tabs_line(names: Sequence[str], chosen: int, width: int, note: str = "") -> Line:
     """The names, the chosen one in brackets, so that no colour is needed; a note at the right where there is room."""
     line: list[Piece] = []
