@@ -135,7 +135,8 @@ def assemble(options: WorkerOptions) -> Parts:
         block_size=config.kv.block_size,
         threads=config.engine.torch_threads or None,
         seed=config.engine.seed,
-        among_several=options.workers > 1,
+        worker=options.number,
+        workers=options.workers,
     )
     try:
         executor = model.executor()

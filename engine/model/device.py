@@ -18,14 +18,21 @@ _BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """What Linux calls instructions that multiply bf16, on x86 and on ARM."""
 
 
-def pick_device(device: str) -> torch.device:
-    """`auto` is the GPU where there is one. Raises `ModelError` for cuda without a GPU, and for unknown names."""
+def pick_device(device: str, number: int = 0) -> torch.device:
+    """`auto` is the GPU where there is one; of several GPUs, workers take them in turns, by their `number`.
+
+    Raises `ModelError` for cuda without a GPU, and for unknown names.
+    """
     if device not in DEVICES:
         raise ModelError(f"device {device!r} is unknown; it is one of {', '.join(DEVICES)}")
     available = torch.cuda.is_available()
     if device == "cuda" and not available:
         raise ModelError("--device cuda: this machine has no usable CUDA GPU, or torch was built without CUDA")
-    return torch.device("cuda" if available and device != "cpu" else "cpu")
+    if not available or device == "cpu":
+        return torch.device("cpu")
+    place = torch.device("cuda", number % torch.cuda.device_count())
+    torch.cuda.set_device(place)
+    return place
 
 
 def pick_dtype(dtype: str, device: torch.device, spec: ModelSpec, *, among_several: bool = False) -> torch.dtype:
@@ -53,12 +60,15 @@ def pick_threads(threads: int | None) -> int:
     return threads or max(1, len(os.sched_getaffinity(0)) - 1)
 
 
-def cache_budget(device: torch.device) -> int:
-    """Bytes for the KV cache where nobody says: most of what a GPU has left; on CPU a quarter of it, 1 GiB at most."""
+def cache_budget(device: torch.device, workers: int = 1) -> int:
+    """Bytes for the KV cache where nobody says: most of what a GPU has left; on CPU a quarter of it, 1 GiB at most.
+
+    Of several workers, those that share a device share that.
+    """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        return free * 8 // 10
-    return min(psutil.virtual_memory().available // 4, 2**30)
+        return free * 8 // 10 // -(-workers // torch.cuda.device_count())
+    return min(psutil.virtual_memory().available // 4 // workers, 2**30)
 
 
 def _product_time(dtype: torch.dtype, spec: ModelSpec) -> int:

@@ -62,22 +62,23 @@ def load_model(
     block_size: int = 16,
     threads: int | None = None,
     seed: int = 0,
-    among_several: bool = False,
+    worker: int = 0,
+    workers: int = 1,
 ) -> LoadedModel:
     """Load what `open_model` finds.
 
     The cache has `num_blocks` blocks, or as many as `memory_mb` (MiB) hold; without either, `cache_budget` decides.
-    `among_several` workers that load the same model all compute in the same dtype.
+    Of several `workers`, of which this is number `worker`, all compute in one dtype and share devices.
     `seed` makes random weights and stands in for requests that bring none. Sets torch's threads for the process.
     Raises `ModelError`: no such model, device or dtype; missing tensors; a cache of less than one block.
     """
     torch.set_num_threads(pick_threads(threads))
-    source, place = open_model(model, load_format), pick_device(device)
-    number = pick_dtype(dtype, place, source.spec, among_several=among_several)
+    source, place = open_model(model, load_format), pick_device(device, worker)
+    number = pick_dtype(dtype, place, source.spec, among_several=workers > 1)
     with torch.inference_mode():
         decoder = Decoder(source.spec, _weights(source, number, place, seed))
     block_bytes = block_size * source.spec.kv_bytes_per_token(number.itemsize)
-    blocks = num_blocks or _blocks_in(memory_mb * 2**20 if memory_mb else cache_budget(place), block_bytes)
+    blocks = num_blocks or _blocks_in(memory_mb * 2**20 if memory_mb else cache_budget(place, workers), block_bytes)
     info = {
         **source.info(),
         "device": place.type,
