@@ -168,17 +168,24 @@ class Blamed:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`sql:"SELECT rid FROM ..."`: in the answer to a question, by its column `rid`, and `attempt` if it has one."""
+    """`sql:"SELECT rid FROM ..."`: in the answer to a question, by its column `rid`.
+
+    `attempts:"SELECT rid, attempt FROM ..."`: by both of these columns.
+    """
 
     question: str
+    field: Literal["sql", "attempts"] = "sql"
 
     def __str__(self) -> str:
-        return f"sql:{quoted(self.question)}"
+        return f"{self.field}:{quoted(self.question)}"
 
     def sql(self) -> str:
-        """An answer without `attempt` leaves that name to the attempt itself, which is equal to itself."""
-        found = f"SELECT 1 FROM ({self.question}\n) AS asked WHERE asked.rid = lived.rid AND attempt = lived.attempt"
-        return f"EXISTS ({found})"
+        """The question ends with its line: it may end in a comment."""
+        answer = f"({self.question}\n) AS asked"
+        if self.field == "attempts":
+            same = "asked.rid = lived.rid AND asked.attempt = lived.attempt"
+            return f"EXISTS (SELECT 1 FROM {answer} WHERE {same})"
+        return f"rid IN (SELECT asked.rid FROM {answer})"
 
 
 Plain = Words | Bound | Alive | Part | Blamed | Asked

@@ -34,7 +34,8 @@ Names = Mapping[str, Sequence[str]]
 HELP: Final = "status:ok  tier:paid,gold  -model:tiny  e2e>2s  id:chat-*  cause:QUEUE>20%  culprit:812  alive:2s..5s"
 
 _PARTS: Final = ("cause", "phase")
-_FIELDS: Final = tuple(dict.fromkeys((*WORDS, *TIMES, *COUNTS, "alive", *_PARTS, "culprit", "sql")))
+_ASKED: Final = ("sql", "attempts")
+_FIELDS: Final = tuple(dict.fromkeys((*WORDS, *TIMES, *COUNTS, "alive", *_PARTS, "culprit", *_ASKED)))
 _STATUSES: Final = tuple(status.value for status in Status)
 _PHASES: Final = tuple(phase.value for phase in Phase)
 _CAUSES: Final = tuple(dict.fromkeys(name for cause in CAUSES for name in (cause.partition("/")[0], cause)))
@@ -117,8 +118,8 @@ def _plain(token: str, whole: str) -> Plain:
         return _alive(op, rest)
     if field == "culprit":
         return _blamed(op, rest)
-    if field == "sql":
-        return _asked(op, rest)
+    if field in _ASKED:
+        return _asked(cast("Literal['sql', 'attempts']", field), op, rest)
     raise FilterError(f"there is no field {field!r}; {_meant(field, _FIELDS) or _listed(_FIELDS)}")
 
 
@@ -141,19 +142,20 @@ def _blamed(op: str, rest: str) -> Blamed:
     return Blamed(tuple(dict.fromkeys(_split(rest))))
 
 
-def _asked(op: str, rest: str) -> Asked:
-    """One question; that it has a column `rid` shows when it is asked."""
+def _asked(field: Literal["sql", "attempts"], op: str, rest: str) -> Asked:
+    """One question; that its answer has the columns shows when it is asked."""
     from console.session import QueryError, check_reads_only
 
     words = list(_split(rest))
     if op not in {":", "="} or len(words) != 1 or not words[0].strip():
-        raise FilterError('sql: needs one question in quotes that gives rid: sql:"SELECT rid FROM latency WHERE ..."')
+        columns = "rid" if field == "sql" else "rid, attempt"
+        raise FilterError(f'{field}: needs one question in quotes: {field}:"SELECT {columns} FROM latency WHERE ..."')
     question = words[0].strip().rstrip(";")
     try:
         check_reads_only(question)
     except QueryError as error:
-        raise FilterError(f"sql: {error}") from error
-    return Asked(question)
+        raise FilterError(f"{field}: {error}") from error
+    return Asked(question, field)
 
 
 def _split(rest: str) -> Iterator[str]:

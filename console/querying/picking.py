@@ -13,7 +13,7 @@ def picking(sql: str, columns: Sequence[str]) -> Asked:
     """
     question = sql.strip().rstrip(";")
     if "rid" in columns:
-        return Asked(question)
+        return Asked(question, "attempts" if "attempt" in columns else "sql")
     if "request_id" in columns:
-        return Asked(f"SELECT rid, attempt FROM requests SEMI JOIN ({question}\n) USING (request_id)")
+        return Asked(f"SELECT rid, attempt FROM requests SEMI JOIN ({question}\n) USING (request_id)", "attempts")
     raise FilterError("the answer names no requests: select rid (and attempt), or request_id")

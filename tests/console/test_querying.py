@@ -15,7 +15,7 @@ from console.querying.history import MOST, newer, older, with_query
 from console.querying.picking import picking
 from console.querying.tables import TableDoc, tables
 from console.remembering import Memory
-from console.session import Session
+from console.session import QueryError, Session
 from console.widgets.sqleditor import token_ranges
 from tests.console.tui_runs import served
 
@@ -138,8 +138,17 @@ def test_an_answer_is_a_filter_that_can_be_typed_again(session: Session, sql: st
 
 
 def test_an_attempt_is_only_matched_where_the_answer_tells_of_attempts(session: Session) -> None:
-    assert picked(session, parse_filter('sql:"SELECT 3 AS rid, 2 AS attempt"')) == []
-    assert picked(session, parse_filter('sql:"SELECT 3 AS rid"')) == [3]
+    assert picked(session, parse_filter('attempts:"SELECT 3 AS rid, 2 AS attempt"')) == []
+    assert picked(session, parse_filter('attempts:"SELECT 3 AS rid, 1 AS attempt"')) == [3]
+    assert picked(session, parse_filter('sql:"SELECT 3 AS rid, 2 AS attempt"')) == [3]
+    assert picking("SELECT 1", ["attempt", "rid"]).field == "attempts"
+
+
+def test_an_answer_without_the_columns_is_said_when_it_is_asked(session: Session) -> None:
+    with pytest.raises(QueryError, match="rid"):
+        picked(session, parse_filter('sql:"SELECT 3 AS three"'))
+    with pytest.raises(QueryError, match="attempt"):
+        picked(session, parse_filter('attempts:"SELECT 3 AS rid"'))
 
 
 def test_an_answer_about_causes_is_a_filter_too(session: Session) -> None:
