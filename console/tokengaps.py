@@ -8,7 +8,7 @@ attempt between its first token and its last.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, Final
 
 from recorder.attribution.budget import (
@@ -53,6 +53,11 @@ class Pass:
     before: int = 0
     prefiller: int | None = None
     whole: bool = True
+
+    @property
+    def after(self) -> int:
+        """Tokens in the attempt's KV cache after the pass."""
+        return self.before + self.tokens
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> "Pass":
@@ -147,15 +152,26 @@ def token_givers(passes: Sequence[Pass], prompt_tokens: int | None) -> list[int]
     """At which places passes stand that gave the attempt a token: a decode, or what caught up with all that was known.
 
     After `n` tokens prompt + `n` are known; a prefill in chunks gives a token with its last one, and so does a
-    recomputation after a preemption.
+    recomputation after a preemption. Where an attempt begins with tokens that an earlier one gave, there are more
+    chunks than the prompt needs.
     """
     given, known = [], prompt_tokens
-    for place, one in enumerate(passes):
-        after = one.before + one.tokens
-        if one.role == Role.DECODE or (one.role is not None and known is not None and after >= known):
+    own = [place for place, one in enumerate(passes) if one.role is not None]
+    for place, following in zip_longest(own, own[1:]):
+        one = passes[place]
+        caught_up = known is not None and one.after >= known and not _goes_on(one, passes, following)
+        if one.role == Role.DECODE or caught_up:
             given.append(place)
-            known = after + 1
+            known = one.after + 1
     return given
+
+
+def _goes_on(one: Pass, passes: Sequence[Pass], following: int | None) -> bool:
+    """Whether the attempt's next part is another chunk of the same prefill."""
+    if following is None:
+        return False
+    other = passes[following]
+    return other.role != Role.DECODE and other.before == one.after
 
 
 def stalls_of(held: Held) -> list[Stall]:

@@ -7,9 +7,9 @@ from console.measures import MEASURES
 from console.request import STAMPS, Life, TokenGap
 from console.text.paint import wrapped
 from console.text.report import counted, number
-from console.theme import Look, cause_look, cause_order, phase_look, status_look
+from console.theme import cause_look, cause_order, phase_look, status_look
 from console.waterfall import cells, falls
-from console.widgets.ink import Line, clean, crop, duration, fit, percent, rule, spread
+from console.widgets.ink import Line, bar_at, clean, crop, duration, fit, percent, rule, spread
 
 _LABEL: Final = 16
 _STAMP: Final = 15
@@ -90,7 +90,7 @@ def _phases(life: Life, width: int) -> Iterator[Line]:
         yield [
             (f"{look.glyph} ", look.style),
             (fit(phase["name"], _LABEL - 2), "text"),
-            *bar_of(look, cells(phase["start"] - begin, phase["ns"], whole, room), room),
+            *bar_at(cells(phase["start"] - begin, phase["ns"], whole, room), room, look.glyph, look.style),
             (number(phase["ns"] / _MS, 14, 3), "strong"),
         ]
     yield []
@@ -109,17 +109,10 @@ def _waterfall(life: Life, width: int) -> Iterator[Line]:
         yield [
             (f"{look.glyph} ", look.style),
             (fit(clean(step.cause) + ("" if step.measured else "~"), _CAUSE), "text"),
-            *bar_of(look, cells(step.before, step.ns, whole, room), room),
+            *bar_at(cells(step.before, step.ns, whole, room), room, look.glyph, look.style),
             (number(step.ns / _MS, 14, 3), "strong"),
         ]
     yield []
-
-
-def bar_of(look: Look, lit: range, room: int) -> Line:
-    """A bar in some cells of a row."""
-    size = len(lit)
-    before = lit.start if size else 0
-    return [(" " * before, "text"), (look.glyph * size, look.style), (" " * (room - before - size), "text")]
 
 
 def _causes(life: Life, width: int) -> Iterator[Line]:

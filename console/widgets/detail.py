@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from console import theme
 from console.lanes import Lane, Lanes
-from console.widgets.ink import Line, clean, crop, duration, fit, pad, percent, rule
+from console.waterfall import cells
+from console.widgets.ink import Line, bar_at, clean, crop, duration, fit, pad, percent, rule
 from console.widgets.now import fit_name
 
 
@@ -96,19 +97,11 @@ def _row(lanes: Lanes, cause: Cause, *, before: int, total: int, chosen: bool, w
     blame_room = min(max(width - used, 0), 26 if width >= 76 else 18) if width - used >= 6 else 0
     fall = width - used - blame_room - 1
     if fall >= 8:
-        line += [*_waterfall(cause, look, before, total, fall), (" ", "text")]
+        line += [*bar_at(cells(before, cause.ns, total, fall), fall, look.glyph, look.style), (" ", "text")]
     else:
         blame_room = max(width - used, 0)
     line.append((fit(blame, blame_room), "muted"))
     return pad([(text, style + ground) for text, style in line], width, f"text{ground}")
-
-
-def _waterfall(cause: Cause, look: theme.Look, before: int, total: int, width: int) -> Line:
-    if total <= 0:
-        return [(" " * width, "text")]
-    first = min(before * width // total, width - 1)
-    last = max(min(-(-(before + cause.ns) * width // total), width), first + (1 if cause.ns else 0))
-    return [(" " * first, "text"), (look.glyph * (last - first), look.style), (" " * (width - last), "text")]
 
 
 def _blame(lanes: Lanes, cause: Cause) -> str:

@@ -97,6 +97,12 @@ def bar(share: float, width: int, style: str, glyph: str = "█") -> Line:
     return [(solid, style), (" " * (width - len(solid)), "text")]
 
 
+def bar_at(lit: range, width: int, glyph: str, style: str) -> Line:
+    """A bar in some of `width` cells."""
+    before = lit.start if lit else 0
+    return [(" " * before, "text"), (glyph * len(lit), style), (" " * (width - before - len(lit)), "text")]
+
+
 def signed_bar(share: float, width: int, better: str = "good", worse: str = "bad") -> Line:
     """A bar from the middle: to the left for a share below zero (better), to the right above (worse); -1 to 1.
 

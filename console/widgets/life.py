@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from console import theme
 from console.request import Life, TokenGap
-from console.text.request import attempt_line, bar_of, event_words, parts_of
+from console.text.request import attempt_line, event_words, parts_of
 from console.waterfall import cells, falls_of_rows
-from console.widgets.ink import Line, Piece, clean, crop, duration, fit, percent, runs, spread
+from console.widgets.ink import Line, Piece, bar_at, clean, crop, duration, fit, percent, runs, spread
 from console.widgets.now import fit_name
 from console.widgets.panes import Pane
 from recorder.words import Role
@@ -92,7 +92,7 @@ def _causes(life: Life, pending: bool) -> Pane:
         ]
         named = _NAME + 1 + (_ROOT if width >= _ROOTED else 0)
         room = max(width - _CAUSE - 19 - named, 0)
-        line += [*bar_of(look, cells(step.before, step.ns, whole, room), room), (" ", "text")]
+        line += [*bar_at(cells(step.before, step.ns, whole, room), room, look.glyph, look.style), (" ", "text")]
         if width >= _ROOTED:
             line.append((fit(_root(row), _ROOT), "phase.queue"))
         return [*line, (fit(_culprit(row["culprit"], row["culprit_id"]), _NAME), "muted")]

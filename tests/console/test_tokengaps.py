@@ -98,4 +98,8 @@ def test_a_prefill_in_chunks_gives_a_token_with_its_last_one() -> None:
     decode = Pass(3, 0, 0, 0, 0, role="decode", tokens=1, before=30)
     again = [Pass(4 + step, 0, 0, 0, 0, role="recompute", tokens=16, before=16 * step) for step in range(2)]
     assert token_givers([*chunks, decode, *again], 30) == [2, 3, 5]
+    resumed = [Pass(step, 0, 0, 0, 0, role="prefill", tokens=16, before=16 * step) for step in range(3)]
+    assert token_givers(resumed, 30) == [2], (
+        "with tokens of an earlier attempt there is more to compute than the prompt"
+    )
     assert token_givers([*chunks, decode], None) == [3], "without the prompt's length only decodes are sure"
