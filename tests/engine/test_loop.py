@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from engine.config import Config, KvConfig, SchedulerConfig
-from engine.core import Commit, End, Event, StepPlan, StepResult
+from engine.core import Commit, End, Event, Occupancy, StepPlan, StepResult
 from engine.ledger import Stamps
 from engine.loop import Loop
-from engine.messages import Cancel, Sampling, StepOutput, Submit, ToWorker
+from engine.messages import Cancel, Outlook, Sampling, StepOutput, Submit, ToWorker
 from engine.scheduling import make_scheduler
 from engine.scheduling.step_time import Prediction
 from engine.simulate.clock import Delays, HostTime, VirtualClock
@@ -35,6 +35,8 @@ class Memory:
     order: list[str] = field(default_factory=list)
     known: set[int] = field(default_factory=set)
     """Requests that the executor still holds."""
+    beats: list[tuple[int, int]] = field(default_factory=list)
+    """When the worker told that it lives, and how many waited."""
 
     def details(self, plan: StepPlan, events: Iterable[Event], ends: Mapping[int, End]) -> None:
         self.events += [(plan.step, event) for event in events]
@@ -50,6 +52,20 @@ class Memory:
     def send(self, message: StepOutput) -> None:
         self.sent.append(message)
         self.order.append(f"send {message.step}")
+
+
+class Watch:
+    """Notes in a memory what a front end of several workers hears beside steps."""
+
+    def __init__(self, memory: Memory, clock: VirtualClock, heartbeat_ns: int) -> None:
+        self._memory, self._clock = memory, clock
+        self.heartbeat_ns = heartbeat_ns
+
+    def starting(self, rids: Sequence[int], outlook: Outlook | None) -> None:
+        self._memory.order.append(f"starting {[*rids]}")
+
+    def alive(self, occupancy: Occupancy) -> None:
+        self._memory.beats.append((self._clock.now(), occupancy.waiting))
 
 
 class DelayedScheduler(HostTime):
@@ -95,6 +111,7 @@ def serve(
     config: Config | None = None,
     delay: tuple[str, int, int] = ("nowhere", 0, 0),
     cost: Callable[[StepPlan], int] | None = None,
+    heartbeat_ns: int | None = None,
 ) -> Memory:
     """Run the loop over a timeline of messages, with `delay` (where, step, ns) planted from outside."""
     where, step, extra = delay
@@ -113,6 +130,7 @@ def serve(
         inbox=VirtualInbox(clock, timeline),
         outbox=memory,
         ledger=memory,
+        watcher=None if heartbeat_ns is None else Watch(memory, clock, heartbeat_ns),
     ).run()
     return memory
 
@@ -243,3 +261,29 @@ def test_device_time_reaches_the_ledger() -> None:
         sum(1 for plan in memory.plans if plan.slices)
     )
     assert sum(end.progress.device_ns for end in memory.ends.values()) == sum(memory.device_ns)
+
+
+# -- who has others to send requests to --------------------------------------------------------------------------------
+
+
+def test_a_worker_that_waits_tells_that_it_lives_and_its_passes_are_the_same() -> None:
+    """SPEC C6: heartbeats are no passes."""
+    alone, watched = serve(BUSY), serve(BUSY, heartbeat_ns=7_000)
+    assert watched.stamps == alone.stamps
+    idle = next(n for n, plan in enumerate(alone.plans) if n and not plan.slices)
+    begun = alone.stamps[idle].t_exec
+    assert [t for t, _ in watched.beats] == list(range(begun + 7_000, alone.stamps[idle].t_done, 7_000))
+
+
+def test_a_batch_timer_goes_before_a_heartbeat() -> None:
+    static = SchedulerConfig(policy="static", max_batch_size=2, max_queue_delay_ms=0.05)
+    timeline: list[tuple[int, ToWorker]] = [(1_000, submit(1, arrival=900)), (200_000, submit(2, arrival=200_000))]
+    alone, watched = (serve(timeline, Config(scheduler=static), heartbeat_ns=beat) for beat in (None, 40_000))
+    assert watched.stamps == alone.stamps
+    assert [waiting for t, waiting in watched.beats if t < 50_900] == [1], "one waits for the timer meanwhile"
+
+
+def test_whom_a_step_begins_is_told_before_it_runs() -> None:
+    order = serve(BUSY, heartbeat_ns=10**9).order
+    assert [entry for entry in order if entry.startswith("starting")] == [f"starting [{rid}]" for rid in (1, 2, 3, 4)]
+    assert order.index("starting [2]") < order.index("send 2"), "the step that begins it"
