@@ -185,7 +185,7 @@ class Asked:
         if self.field == "attempts":
             same = "asked.rid = lived.rid AND asked.attempt = lived.attempt"
             return f"EXISTS (SELECT 1 FROM {answer} WHERE {same})"
-        return f"rid IN (SELECT asked.rid FROM {answer})"
+        return f"lived.rid IN (SELECT asked.rid FROM {answer})"
 
 
 Plain = Words | Bound | Alive | Part | Blamed | Asked
