@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
@@ -10,7 +11,7 @@ from console.keys import Scope
 from console.lanes import Lane, Lanes
 from console.screens.bindings import bindings
 from console.session import Session, rows
-from console.widgets.detail import Cause, detail_lines, in_order_of_life
+from console.widgets.detail import Cause, cause_at, detail_lines, in_order_of_life
 from console.widgets.ink import Line
 from console.widgets.paper import Paper
 
@@ -57,6 +58,27 @@ class RequestPanel(Paper, can_focus=True):
         blamed = [(cause.culprit is not None, cause.ns) for cause in self._causes]
         self._selected = blamed.index(max(blamed)) if blamed else 0
         self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the cause; twice in a row: to whoever is behind it."""
+        if self._of is None or not self._causes:
+            return
+        place = cause_at(self._of[1], len(self._causes), self._selected, event.y, self.size.height)
+        if place is not None:
+            self._selected = place
+            self.redraw()
+            if event.chain == 2:
+                self.action_culprit()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The next cause."""
+        event.stop()
+        self.action_cause(1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The cause before."""
+        event.stop()
+        self.action_cause(-1)
 
     def action_cause(self, step: int) -> None:
         """Select another cause."""

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from console import theme
 from console.lanes import Lane, Lanes
 from console.waterfall import cells
 from console.widgets.ink import Line, bar_at, clean, crop, duration, fit, pad, percent, rule
 from console.widgets.now import fit_name
+
+_ANY: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,25 @@ def detail_lines(
     if not causes:
         return [*lines, *_phases_only(lanes, lane, width)][:height]
     ordered = in_order_of_life(causes)
-    room = max(height - len(lines) - 2, 1)
-    first = max(min(selected - room // 2, len(ordered) - room), 0)
-    shown = range(first, min(first + room, len(ordered)))
+    shown = _shown(len(ordered), selected, height - len(lines))
     total = sum(cause.ns for cause in ordered)
     before = [sum(cause.ns for cause in ordered[:place]) for place in range(len(ordered))]
     lines += [_row(lanes, ordered[i], before=before[i], total=total, chosen=i == selected, width=width) for i in shown]
     return [*lines, _closing(lane, total, width), _why(lanes, ordered[selected], width)][:height]
+
+
+def cause_at(lane: Lane, causes: int, selected: int, y: int, height: int) -> int | None:
+    """Which of so many causes is in a line of the panel; None where none is."""
+    head = 1 + len(_facts(lane, _ANY))
+    shown = _shown(causes, selected, height - head)
+    return shown[y - head] if 0 <= y - head < len(shown) else None
+
+
+def _shown(causes: int, selected: int, room: int) -> range:
+    """The causes there is room for, about the selected one; two lines are left for what is below them."""
+    room = max(room - 2, 1)
+    first = max(min(selected - room // 2, causes - room), 0)
+    return range(first, min(first + room, causes))
 
 
 def _title(lane: Lane, width: int) -> Line:

@@ -176,6 +176,31 @@ async def test_two_clicks_open_the_request_and_two_more_all_of_it(run: Path) -> 
         assert app.screen.found.rid == app.chosen == replay.lanes.lane(2).rid
 
 
+@pytest.mark.parametrize("size", [(160, 48), (100, 24)])
+async def test_a_click_on_a_cause_selects_it_and_two_go_to_the_culprit(run: Path, size: tuple[int, int]) -> None:
+    app = build([run], "timeline", slo_ms=150)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        await press(pilot, "n", "enter")
+        _, replay, _ = timeline(app)
+        victim = replay.selected
+        lines = screen_text(app).splitlines()
+        y = next(i for i, line in enumerate(lines) if "▓ STALLED_BY_PREFILL" in line)
+        x = lines[y].index("STALLED_BY_PREFILL")
+        await press(pilot, "k", "k")
+        assert "▸▓ STALLED_BY_PREFILL" not in screen_text(app)
+        y = next(i for i, line in enumerate(screen_text(app).splitlines()) if "▓ STALLED_BY_PREFILL" in line)
+        await pilot.click(offset=(x, y))
+        await settle(pilot)
+        assert "▸▓ STALLED_BY_PREFILL" in screen_text(app)
+        assert replay.selected == victim
+        y = next(i for i, line in enumerate(screen_text(app).splitlines()) if "▓ STALLED_BY_PREFILL" in line)
+        await pilot.click(offset=(x, y), times=2)
+        await settle(pilot)
+        assert replay.selected != victim
+        assert isinstance(app.focused, RequestPanel)
+
+
 async def test_lanes_are_sorted_and_stay_so_under_a_filter(run: Path) -> None:
     app = build([run], "timeline")
     async with app.run_test(size=(120, 40)) as pilot:
