@@ -208,6 +208,7 @@ class Gateway:
         for lease in held:
             attempt = self._live.pop(lease.rid)
             attempt.losses += lease.running
+            self._ledger.lost(attempt)
             if attempt.verdict:
                 self._ledger.ended(attempt, attempt.verdict)
             elif not attempt.failure:
@@ -223,7 +224,7 @@ class Gateway:
         elif end := ending(case, self._fleet.config, time.monotonic_ns()):
             attempt.fail(ended_with_worker(end), end.status)
         else:
-            self._ledger.lost(attempt, why)
+            self._ledger.handed_on(attempt, why)
             attempt.again(next(self._rids), self._detokenizer())
             self._latest.note(asked.tenant, asked.request_id, attempt.rid)
             choice = replace(self._choose(attempt), reason=Reason.HANDED_BACK)

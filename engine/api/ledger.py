@@ -83,9 +83,12 @@ class FrontLedger:
         """Why it went to its worker; after its row, so that readers know whose it was."""
         self._event(EventKind.ROUTED, attempt.worker, attempt.rid, reason)
 
-    def lost(self, attempt: Attempt, why: str) -> None:
-        """The last row of an attempt whose worker is lost; its request goes on as another one."""
+    def lost(self, attempt: Attempt) -> None:
+        """Its worker is lost, and it with it."""
         self._event(EventKind.FAILED, attempt.worker, attempt.rid)
+
+    def handed_on(self, attempt: Attempt, why: str) -> None:
+        """The last row of an attempt that was lost with its worker; its request goes on as another one."""
         self._last_row(attempt, Verdict(Status.FAILED, why))
 
     def worker_event(self, kind: EventKind, worker: int, reason: Reason = Reason.NONE) -> None:
