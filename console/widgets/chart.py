@@ -62,12 +62,13 @@ def _axis(frame: Frame, shape: Geometry, alive: int, overlay: Overlay) -> Line:
 
 
 def _counted(frame: Frame, shape: Geometry, alive: int) -> str:
-    """Which of the lanes are on screen, and in what order where it is not the usual one."""
+    """Which of the lanes are on screen, in what order where it is not the usual one, and how many workers are not."""
+    unseen = f" +{shape.unseen}w" if shape.unseen else ""
     if not alive:
-        return " no requests"
+        return f" no requests{unseen}"
     last = min(frame.top + shape.rows, alive)
     order = "" if frame.order == ARRIVAL else f" ↓{frame.order}"
-    return f" {frame.top + 1}-{last} of {alive}{order}"
+    return f" {frame.top + 1}-{last} of {alive}{unseen}{order}"
 
 
 def _bracket(cells: list[Piece], stretch: range) -> None:

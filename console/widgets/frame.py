@@ -62,7 +62,7 @@ class Band:
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """Cells of one picture: `gutter` columns of labels, `chart` columns of time; rows of the minimap, the axis, the
-    bands and the lanes, in this order. Any of them may be zero."""
+    bands and the lanes, in this order. Any of them may be zero. For `unseen` workers there was no room."""
 
     gutter: int
     chart: int
@@ -70,6 +70,7 @@ class Geometry:
     bands: tuple[Band, ...]
     strips: int
     rows: int
+    unseen: int = 0
 
     def is_minimap(self, y: int) -> bool:
         """Whether the minimap is in a row of the picture."""
@@ -88,7 +89,8 @@ def geometry(lanes: Lanes, width: int, height: int, *, compact: bool = False, wo
     shown = bands(workers, looked_at, height // (4 if compact else 3), compact=compact)
     strips = min(minimap + 1 + sum(band.height for band in shown), max(height, 0))
     gutter = min(30 if width >= WIDE else 16, max(width // 2, 0))
-    return Geometry(gutter, max(width - gutter, 0), minimap, shown, strips, max(height - strips, 0))
+    unseen = len(workers) - len({band.worker for band in shown})
+    return Geometry(gutter, max(width - gutter, 0), minimap, shown, strips, max(height - strips, 0), unseen)
 
 
 def bands(workers: Sequence[int], looked_at: int | None, room: int, *, compact: bool) -> tuple[Band, ...]:

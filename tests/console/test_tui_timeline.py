@@ -320,3 +320,5 @@ async def test_many_workers_share_the_room(tmp_path: Path) -> None:
         assert [band.worker for band in shape.bands] == sorted(band.worker for band in shape.bands)
         assert [band.what for band in shape.bands if band.worker == 4] == ["steps", "waiting", "kv", "device"]
         assert "worker 4" in screen_text(app)
+        assert shape.unseen == 9 - len({band.worker for band in shape.bands}) > 0
+        assert f"+{shape.unseen}w" in screen_text(app)
