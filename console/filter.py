@@ -181,7 +181,10 @@ class Asked:
 
     def sql(self) -> str:
         """The question ends with its line: it may end in a comment."""
-        answer = f"({self.question}\n) AS asked"
+        wanted = ("rid", "attempt") if self.field == "attempts" else ("rid",)
+        # A column that is not there has to be missed: its name alone would mean that of the attempt itself.
+        columns = ", ".join(f"COLUMNS('(?i)^{name}$')" for name in wanted)
+        answer = f"(SELECT {columns} FROM ({self.question}\n)) AS asked"
         if self.field == "attempts":
             same = "asked.rid = lived.rid AND asked.attempt = lived.attempt"
             return f"EXISTS (SELECT 1 FROM {answer} WHERE {same})"
