@@ -30,7 +30,7 @@ from tests.engine.served import DEADLINE_S
 TOKENS = 24
 CONFIG = Config(
     engine=EngineConfig(dtype="float32"),  # sums in other orders would change the choice between equals
-    kv=KvConfig(num_blocks=64), router=RouterConfig(heartbeat_ms=50, heartbeat_timeout_ms=2500, max_worker_losses=2)
+    kv=KvConfig(num_blocks=64), router=RouterConfig(heartbeat_ms=50, heartbeat_timeout_ms=5000, max_worker_losses=2)
 )
 ASKED = {"whole-1": "one", "stream-1": "two", "whole-2": "three", "stream-2": "four", "whole-3": "x", "stream-3": "y"}
 SILENT, KILLED = 2, 1
