@@ -21,8 +21,9 @@ from console.text.paint import paint
 from console.text.request import request_lines
 from console.widgets.ink import Line
 from console.widgets.life import head_lines, in_order_of_life, panes_of
-from console.widgets.panes import Pane, panes_lines, row_at
-from console.widgets.paper import Paper
+from console.widgets.panes import Pane, panes_lines, row_at, rows_in, slots
+from console.widgets.paper import Draw, Paper
+from console.widgets.spots import Spot
 
 if TYPE_CHECKING:
     import duckdb
@@ -66,6 +67,14 @@ class Page(Paper):
             super().__init__()
             self.steps = steps
 
+    def __init__(self, draw: Draw, spots: Callable[[], list[Spot]]) -> None:
+        super().__init__(draw, id="page")
+        self._places = spots
+
+    def spots(self) -> list[Spot]:
+        """The lists, and the rows of the one with the cursor. A click means more than to go there."""
+        return self._places()
+
     def on_click(self, event: events.Click) -> None:
         """Say where."""
         self.post_message(self.Clicked(event.x, event.y, twice=event.chain == 2))
@@ -103,7 +112,7 @@ class RequestScreen(RunScreen):
 
     def body(self) -> ComposeResult:
         """One page of panes."""
-        yield Page(self._page, id="page")
+        yield Page(self._page, self._spots)
 
     def turn(self) -> None:
         """Read the chosen request (again)."""
@@ -240,24 +249,41 @@ class RequestScreen(RunScreen):
             return None
         return of(self.panes[self.active], self.selected[self.active])
 
-    # The mouse
+    # The mouse, and jumps
+
+    def _above(self) -> int:
+        """Rows above the panes."""
+        return _HEAD - (1 if self.tailtrace.compact else 0)
+
+    def _room(self) -> tuple[int, int]:
+        """Cells of all panes."""
+        page = self.query_one(Page)
+        return page.size.width, max(page.size.height - self._above(), 1)
+
+    def _spots(self) -> list[Spot]:
+        found = []
+        for slot in slots(len(self.panes), self.active, *self._room()):
+            y = slot.y + self._above()
+            found.append(Spot(slot.x, y, partial(self._go_to, slot.place, None)))
+            if slot.place == self.active:
+                rows = rows_in(self.panes[slot.place].rows, self.selected[slot.place], slot)
+                found += [Spot(slot.x, y + 1 + i, partial(self._go_to, slot.place, row)) for i, row in enumerate(rows)]
+        return found
+
+    def _go_to(self, place: int, row: int | None) -> None:
+        self.active = place
+        if row is not None:
+            self.selected[place] = row
+        self.redraw("#page")
 
     async def on_page_clicked(self, message: Page.Clicked) -> None:
         """Select a pane and a row; twice: to whoever is behind it."""
-        page = self.query_one(Page)
-        above = _HEAD - (1 if self.tailtrace.compact else 0)
-        size = (page.size.width, max(page.size.height - above, 1))
-        hit = (
-            row_at(self.panes, self.active, self.selected, size, (message.x, message.y - above)) if self.panes else None
-        )
-        if hit is None:
-            return
-        self.active, row = hit
-        if row is not None:
-            self.selected[self.active] = row
-        self.redraw("#page")
-        if message.twice and row is not None:
-            self.action_culprit()
+        at = (message.x, message.y - self._above())
+        hit = row_at(self.panes, self.active, self.selected, self._room(), at)
+        if hit is not None:
+            self._go_to(*hit)
+            if message.twice and hit[1] is not None:
+                self.action_culprit()
 
     def on_page_turned(self, message: Page.Turned) -> None:
         """The wheel moves through the pane."""

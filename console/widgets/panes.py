@@ -77,8 +77,7 @@ def pane_lines(pane: Pane, chosen: int, slot: Slot, *, of: int, active: bool) ->
     lines = [rule(f"{'▸ ' if active else ''}{pane.title}", width, note)]
     if not pane.rows:
         lines.append([("  none", "muted")])
-    first = first_row(pane.rows, chosen, slot)
-    for row in range(first, min(first + rows_of(slot), pane.rows)):
+    for row in rows_in(pane.rows, chosen, slot):
         ground = " on.cursor" if active and row == chosen else ""
         cursor = ("▸" if row == chosen else " ", f"accent{' bold' if active else ''}{ground}")
         drawn = pad(pane.draw(row, width - 1), width - 1)
@@ -89,15 +88,11 @@ def pane_lines(pane: Pane, chosen: int, slot: Slot, *, of: int, active: bool) ->
     return [*lines, *([[]] * slot.height)][: slot.height]
 
 
-def rows_of(slot: Slot) -> int:
-    """How many rows of its list a pane shows."""
-    return max(slot.height - 3, 1)
-
-
-def first_row(rows: int, chosen: int, slot: Slot) -> int:
-    """The first row that is shown, so that the chosen one is in the middle of those."""
-    room = rows_of(slot)
-    return max(min(chosen - room // 2, rows - room), 0)
+def rows_in(rows: int, chosen: int, slot: Slot) -> range:
+    """The rows that are shown, the chosen one in the middle of those as far as that can be."""
+    room = max(slot.height - 3, 1)
+    first = max(min(chosen - room // 2, rows - room), 0)
+    return range(first, min(first + room, rows))
 
 
 def row_at(
@@ -107,7 +102,7 @@ def row_at(
     x, y = at
     for slot in slots(len(panes), active, *size):
         if slot.x <= x < slot.x + slot.width and slot.y <= y < slot.y + slot.height:
-            row = first_row(panes[slot.place].rows, selected[slot.place], slot) + y - slot.y - 1
-            inside = y > slot.y and y - slot.y <= rows_of(slot) and row < panes[slot.place].rows
-            return slot.place, row if inside else None
+            rows = rows_in(panes[slot.place].rows, selected[slot.place], slot)
+            line = y - slot.y - 1
+            return slot.place, rows[line] if 0 <= line < len(rows) else None
     return None

@@ -170,6 +170,25 @@ async def test_the_mouse_selects_lists_and_rows(run: Path) -> None:
         assert told(app)["rid"] != rid
 
 
+async def test_lists_and_rows_are_a_letter_away(run: Path) -> None:
+    app = build([run], "request")
+    async with app.run_test(size=(160, 48)) as pilot:
+        await settle(pilot)
+        screen = screen_of(app)
+        page = screen.query_one(Page)
+        assert len(page.spots()) == 6 + min(screen.panes[0].rows, 10)
+        row = page.spots()[3]
+        assert screen_text(app).splitlines()[page.content_region.y + row.y][page.content_region.x + row.x + 1] in "░◂━█"
+        row.go()
+        assert (screen.active, screen.selected[0]) == (0, screen.selected[0])
+        titles = [spot for spot in page.spots() if spot.y in {4, 17, 30}]
+        for spot in titles:
+            spot.go()
+            await settle(pilot)
+            line = screen_text(app).splitlines()[page.content_region.y + spot.y]
+            assert line[page.content_region.x + spot.x :].startswith(f"▸ {screen.panes[screen.active].title}")
+
+
 async def test_what_is_exported_is_what_the_headless_twin_prints(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app = build([run], "request")
     async with app.run_test(size=(120, 40)) as pilot:
