@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.filter import Filter
+from console.health import recorder_health
 from console.marks import Marks
 from console.session import Session, rows
 from recorder.run import RunInfo, load_info, run_state
@@ -113,14 +114,14 @@ def read_names(session: Session, cursor: "duckdb.DuckDBPyConnection") -> dict[st
 
 def read_health(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Health:
     """The recorder's own account."""
-    account = rows(session.ask("recorder_health", cursor=cursor))[0]
+    account = recorder_health(session, cursor)
     low = rows(session.ask("timeline_extent", cursor=cursor))[0]["low"]
     append, durable = account["append_ns"], account["durable"]
     return Health(
         state=run_state(session.path),
-        events=int(str(account["events"])),
-        drops=int(str(account["drops"])),
-        append_ns=float(str(append)) if append is not None else None,
-        durable=int(str(durable)) - int(str(low)) if durable is not None else None,
+        events=account["events"],
+        drops=account["drops"],
+        append_ns=append,
+        durable=durable - int(str(low)) if durable is not None else None,
         damages=tuple((damage.file, damage.what) for damage in session.damages),
     )

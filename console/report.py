@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from console import measures
 from console.filter import EVERYTHING, Filter
+from console.health import recorder_health
 from console.session import Session, rows
 from console.survival import FORMULA as SURVIVAL_FORMULA
 from console.survival import Survival, survival
@@ -130,7 +131,7 @@ def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection",
         },
         window_s=None if window_ns is None else window_ns / _S,
         workers=rows(ask("workers")),
-        recorder=_recorder(ask),
+        recorder=_recorder(session, cursor, ask),
         left_out={"passes": session.tables.left_out.passes, "seconds": session.tables.left_out.ns / _S},
         damages=[{"file": damage.file, "what": damage.what} for damage in session.damages],
         formulas=formulas(),
@@ -228,8 +229,8 @@ def _window_ns(window: dict[str, object]) -> int | None:
     return _int(window["ended"]) - _int(window["began"])
 
 
-def _recorder(ask: _Ask) -> dict[str, Any]:
-    health = rows(ask("recorder_health"))[0]
+def _recorder(session: Session, cursor: "duckdb.DuckDBPyConnection", ask: _Ask) -> dict[str, Any]:
+    health = recorder_health(session, cursor)
     incomplete = _int(rows(ask("incomplete"))[0]["n"])
     return {**health, "gaps": rows(ask("drops")), "incomplete": incomplete}
 
