@@ -1,6 +1,6 @@
 """Workers that a recording lost, as a re-run is told of them: the losses, and requests that changed hands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow.compute as pc
@@ -41,10 +41,19 @@ def _joined(first: Row, following: Mapping[int, Row]) -> Row:
 
 def recorded_losses(tables: RunTables, origin: int) -> str:
     """The workers that died, as `[faults] worker_lost` has them, in time from `origin`."""
-    events = tables.table("events")
-    died = pc.and_(
-        pc.equal(events["kind"].cast("string"), EventKind.WORKER_LOST.value),
-        pc.not_equal(events["reason"].cast("string"), Reason.HEARTBEAT.value),
-    )
-    lost = events.filter(died).select(["t", "worker"]).to_pylist()
-    return " ".join(f"{row['worker']}@{max(row['t'] - origin, 0) / 1e9:.9f}" for row in lost)
+    died = [row for row in _lost(tables) if row["reason"] != Reason.HEARTBEAT.value]
+    return " ".join(f"{row['worker']}@{max(row['t'] - origin, 0) / 1e9:.9f}" for row in died)
+
+
+def note_silence(tables: RunTables) -> Iterator[str]:
+    """What a re-run of a server's recording does not repeat: workers that came back from a silence."""
+    silent = sorted({row["worker"] for row in _lost(tables) if row["reason"] == Reason.HEARTBEAT.value})
+    if silent and tables.info.clock.kind != "virtual":
+        yield f"worker {', '.join(map(str, silent))} was taken out for its silence for a while; in a re-run nobody is"
+
+
+def _lost(tables: RunTables) -> list[Row]:
+    events = tables.table("events").select(["t", "worker", "kind", "reason"])
+    kinds = events["kind"].cast("string")
+    found: list[Row] = events.filter(pc.equal(kinds, EventKind.WORKER_LOST.value)).to_pylist()
+    return found

@@ -13,7 +13,7 @@ from engine.config import Config, from_dict
 from engine.cost.solve import Array
 from engine.cost.stamps import Chosen, Stamps
 from engine.simulate.front import Arrival
-from engine.whatif.handed_on import recorded_losses, whole_requests
+from engine.whatif.handed_on import note_silence, recorded_losses, whole_requests
 from recorder.errors import UserError
 from recorder.run import RunInfo
 from recorder.tables import RunTables
@@ -72,7 +72,7 @@ def read_recorded(tables: RunTables) -> Recorded:
         answered=answered,
         workers=max((row["worker"] for row in rows if row["worker"] is not None), default=0) + 1,
         routes=[row["worker"] for row in rows],
-        notes=(*_notes(tables.info, rows), *_note_left_out(tables)),
+        notes=(*_notes(tables.info, rows), *_note_left_out(tables), *note_silence(tables)),
     )
 
 

@@ -21,6 +21,7 @@ from engine.api.door import Door, listen
 from engine.config import Config, EngineConfig, KvConfig, RouterConfig
 from engine.model.source import open_model
 from engine.supervisor import Engine, EngineOptions
+from engine.whatif.recorded import read_recorded
 from recorder.attribution import attribute
 from recorder.check import check
 from recorder.run import load_info
@@ -30,7 +31,8 @@ from tests.engine.served import DEADLINE_S
 TOKENS = 24
 CONFIG = Config(
     engine=EngineConfig(dtype="float32"),  # sums in other orders would change the choice between equals
-    kv=KvConfig(num_blocks=64), router=RouterConfig(heartbeat_ms=50, heartbeat_timeout_ms=5000, max_worker_losses=2)
+    kv=KvConfig(num_blocks=64),
+    router=RouterConfig(heartbeat_ms=50, heartbeat_timeout_ms=5000, max_worker_losses=2),
 )
 ASKED = {"whole-1": "one", "stream-1": "two", "whole-2": "three", "stream-2": "four", "whole-3": "x", "stream-3": "y"}
 SILENT, KILLED = 2, 1
@@ -185,6 +187,15 @@ def test_losses_and_returns_are_events_of_their_worker(story: Story) -> None:
     lost = [(event["worker"], event["reason"]) for event in story.events("worker_lost")]
     assert lost == [(SILENT, "HEARTBEAT"), (KILLED, "NONE")]
     assert sorted(event["worker"] for event in story.events("worker_ready")) == [0, 1, SILENT, SILENT]
+
+
+def test_a_re_run_loses_the_worker_that_died_and_says_that_nobody_is_silent(story: Story) -> None:
+    recorded = read_recorded(story.tables)
+    assert len(recorded.arrivals) == 4 * len(ASKED), "who was handed on asked once"
+    assert {arrival.output_tokens for arrival in recorded.arrivals} == {TOKENS}
+    died = next(event["t"] for event in story.events("worker_lost") if event["worker"] == KILLED)
+    assert recorded.info.config["faults"]["worker_lost"] == f"{KILLED}@{(died - recorded.origin) / 1e9:.9f}"
+    assert any(f"worker {SILENT} was taken out" in note for note in recorded.notes)
 
 
 def test_late_results_of_a_worker_that_came_back_are_dropped(story: Story) -> None:

@@ -49,6 +49,7 @@ def test_a_port_in_use_is_refused_before_there_is_a_run(tmp_path: Path) -> None:
         (("--model", "nowhere.gguf", "--port", 0), "there is no model at nowhere.gguf"),
         (("--config", "none.toml", "--port", 0), "can't read the configuration"),
         (("--device", "cuda", "--port", 0), "no usable CUDA GPU"),
+        (("--workers", 0, "--port", 0), "--workers 0: give a number from 1 to 64"),
     ],
 )
 def test_what_can_not_be_served_is_refused_with_words(
