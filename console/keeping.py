@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Final
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from console.kept import fingerprint
 from console.session import Session
-from console.views import PHASES, ROOTS, kept_phase
-from recorder.attribution import CAUSES
+from console.summing import sums
+from console.views import PHASES, kept_phase
 from recorder.attribution.attribute import attribute_in_turn
-from recorder.attribution.columns import Ints, codes, ints
-from recorder.attribution.columns import sums as summed
 from recorder.attribution.reading import Needed, SlicesOfParts
 from recorder.errors import UserError
 from recorder.run import RunError
@@ -94,24 +91,6 @@ def _append(cursor: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> No
     cursor.execute(f"CREATE TABLE IF NOT EXISTS making.{table} AS FROM arriving LIMIT 0").fetchall()
     cursor.execute(f"INSERT INTO making.{table} FROM arriving").fetchall()
     cursor.unregister("arriving")
-
-
-def sums(rows: Ints, causes: pa.Table) -> pa.Table:
-    """`rid, attempt` and a column of ns for each of `CAUSES` and `ROOTS`, NULL where the attempt has none of it.
-
-    `rows` tells which causes are of one attempt.
-    """
-    _, first, at = np.unique(rows, return_index=True, return_inverse=True)
-    cause = codes(causes, "cause", CAUSES)
-    waits = np.array([name.startswith("QUEUE/") for name in CAUSES])[cause]
-    root = np.where(waits, codes(causes, "root", [name.removeprefix("root ") for name in ROOTS]), -1)
-    columns = {name: causes[name].take(pa.array(first)) for name in ("rid", "attempt")}
-    for names, code in ((CAUSES, cause), (ROOTS, root)):
-        for number, name in enumerate(names):
-            mine = code == number
-            ns = np.bincount(at[mine], minlength=len(first)) == 0
-            columns[name] = pa.array(summed(len(first), at[mine], ints(causes, "ns")[mine]), pa.int64(), mask=ns)
-    return pa.table(columns)
 
 
 def _end_with_stdin() -> None:

@@ -53,7 +53,7 @@ class Keeper:
 
     def is_worth_it(self, tables: RunTables) -> bool:
         """Whether the run is large, and nobody adds to it."""
-        return _slices(tables) >= WORTH_KEEPING and run_state(self._run) != "recording"
+        return slices_of(tables) >= WORTH_KEEPING and run_state(self._run) != "recording"
 
     def keep(self, tables: RunTables) -> None:
         """Have the file made; takes as long as the run is large, and `progress` tells how far it is.
@@ -120,11 +120,11 @@ def _code() -> str:
     """The code that says what is kept: another release may attribute otherwise."""
     here = [resources.files("recorder.attribution"), resources.files("console")]
     files = [file for file in here[0].iterdir() if file.name.endswith(".py")]
-    files += [here[1] / name for name in ("keeping.py", "views.py", "measures.py")]
+    files += [here[1] / name for name in ("keeping.py", "summing.py", "views.py", "measures.py")]
     return sha256(b"".join(file.read_bytes() for file in sorted(files, key=lambda file: file.name))).hexdigest()
 
 
-def _slices(tables: RunTables) -> int:
+def slices_of(tables: RunTables) -> int:
     """How many there are about: what the names of the parts say, and the rings."""
     ends = (file.stem.rsplit("-", 2)[1:] for file in tables.part_files("slices"))
     sealed = sum(int(last) - int(first) for first, last in ends)

@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from console.filter import EVERYTHING, Filter
+from console.growing import Growing, worth_growing
 from console.kept import Keeper, cache_folder
 from console.views import KEPT, create_views, narrow, narrow_kept, quoted, show_causes
 from recorder.errors import UserError
@@ -71,6 +72,7 @@ class Session:
         self.tables = open_tables(run)
         self._keeper = Keeper(run)
         self._kept: Path | None = None
+        self._growing: Growing | None = None
         self._db = _database(run, memory)
         self._build_views()
 
@@ -92,7 +94,7 @@ class Session:
     @property
     def is_in_order(self) -> bool:
         """Whether `requests` come in the order of arrival by themselves, and a column of them costs next to nothing."""
-        return self._shows_kept
+        return self._shows_kept and self._growing is None
 
     def connect(self, only: Filter = EVERYTHING) -> duckdb.DuckDBPyConnection:
         """A new cursor, for one thread; `interrupt()` on it ends its query and no other's.
@@ -172,7 +174,11 @@ class Session:
         with self._attributing:
             while not self._has_causes:
                 tables = self.tables
-                if self._keeper.is_worth_it(tables):
+                if self._growing is not None:
+                    with self._db.cursor() as cursor:
+                        self._growing.attribute(cursor, tables)
+                    self._has_causes = tables is self.tables
+                elif self._keeper.is_worth_it(tables):
                     self._keeper.keep(tables)
                     self._show(tables)
                 else:
@@ -217,15 +223,30 @@ class Session:
     def _build_views(self) -> None:
         """Replace all views in one transaction, so that no query sees half of an old look and half of a new one."""
         self._files = [file for name in TABLES for file in self.tables.part_files(name)]
-        kept = self._keeper.find(self.tables)
         with self._db.cursor() as cursor:
-            if kept is not None and kept != self._kept:
-                cursor.execute(f"ATTACH IF NOT EXISTS {quoted(str(kept))} AS {KEPT} (READ_ONLY)").fetchall()
-                self._kept = kept
+            shown = self._follow(cursor) or self._attach(cursor)
             cursor.begin()
-            self._lossy = create_views(cursor, self.tables, kept=kept is not None)
+            self._lossy = create_views(cursor, self.tables, kept=shown)
             cursor.commit()
-        self._has_causes = self._shows_kept = kept is not None
+        self._shows_kept = shown
+        self._has_causes = self.is_in_order
+
+    def _follow(self, cursor: duckdb.DuckDBPyConnection) -> bool:
+        """Of a large run that is recorded, take what came since the last look, also when it has come to rest since."""
+        if self._growing is None and worth_growing(self.tables):
+            cursor.execute(f"ATTACH ':memory:' AS {KEPT} (COMPRESS)").fetchall()
+            self._growing = Growing()
+        if self._growing is not None:
+            self._growing.follow(cursor, self.tables)
+        return self._growing is not None
+
+    def _attach(self, cursor: duckdb.DuckDBPyConnection) -> bool:
+        """What is kept of a run at rest, where that is of the run as it is."""
+        kept = self._keeper.find(self.tables)
+        if kept is not None and kept != self._kept:
+            cursor.execute(f"ATTACH IF NOT EXISTS {quoted(str(kept))} AS {KEPT} (READ_ONLY)").fetchall()
+            self._kept = kept
+        return kept is not None
 
 
 def check_reads_only(sql: str) -> None:

@@ -1,6 +1,6 @@
 """The views that questions ask of: made of the parts and tails of a run, or of what is kept of it (`console.kept`)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -70,7 +70,7 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
     _view(cursor, "latency", latency_view(lossy=lossy))
     phases, causes = _joined(_PHASE_SUMS), _joined(_CAUSE_SUMS)
     _view(cursor, "phase_times", _times(_kept_phases(), _KEPT) if kept else _times(names_of(PHASES), phases))
-    _view(cursor, "cause_times", _times(_CAUSE_NAMES, _KEPT if kept else causes))
+    _view(cursor, "cause_times", _times(names_of(CAUSE_NAMES), _KEPT if kept else causes))
     return lossy
 
 
@@ -87,7 +87,7 @@ def narrow_kept(cursor: duckdb.DuckDBPyConnection, only: Filter, *, lossy: bool,
     _temp_view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {rows}")
     _temp_view(cursor, "latency", latency_view(lossy=lossy))
     _temp_view(cursor, "phase_times", _times(_kept_phases(), rows))
-    _temp_view(cursor, "cause_times", _times(_CAUSE_NAMES, rows))
+    _temp_view(cursor, "cause_times", _times(names_of(CAUSE_NAMES), rows))
     for view in ("spans", *(["causes"] if causes else [])):
         _temp_view(cursor, view, f"SELECT * FROM memory.main.{view} SEMI JOIN requests USING (rid, attempt)")
 
@@ -141,13 +141,22 @@ _ROOT_SUMS: Final = ", ".join(
     f"(sum(ns) FILTER (starts_with(cause, 'QUEUE/') AND root = '{name.removeprefix('root ')}'))::BIGINT AS \"{name}\""
     for name in ROOTS
 )
-_PHASE_SUMS: Final = f"""SELECT rid, attempt, {_sums("name", '"end" - start', PHASES)}
-FROM spans GROUP BY rid, attempt"""
+
+
+def phase_sums(called: Callable[[str], str] = str) -> str:
+    """Columns with the ns in each phase, of grouped spans, and what each of them is called."""
+    return ", ".join(
+        f"""(sum("end" - start) FILTER (name = '{name}'))::BIGINT AS "{called(name)}" """ for name in PHASES
+    )
+
+
+_PHASE_SUMS: Final = f"SELECT rid, attempt, {phase_sums()} FROM spans GROUP BY rid, attempt"
 _CAUSE_SUMS: Final = f"""SELECT rid, attempt, {_sums("cause", "ns", CAUSES)}, {_ROOT_SUMS}
 FROM causes GROUP BY rid, attempt"""
 
 
-_CAUSE_NAMES: Final = names_of((*CAUSES, *ROOTS))
+CAUSE_NAMES: Final = (*CAUSES, *ROOTS)
+"""The columns of `cause_times` that are ns."""
 
 
 def _joined(sums: str) -> str:

@@ -1,6 +1,6 @@
 """Reading a run: sealed parts plus what is still in rings, exactly once, at every instant of its life."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from recorder.left_out import LEDGER, LeftOut, LeftOutError, left_out_path, load_left_out
 from recorder.losses import Account, Damage, Gap, Span, dated, gaps_in_ring, gaps_of_damages, lossy_windows
-from recorder.parts import Part, Soundness, all_parts, inspect, outermost, read_part, time_range
-from recorder.records import Records, in_order, to_arrow
+from recorder.parts import NumberedGroups, Part, Soundness, all_parts, inspect, outermost, read_part, time_range
+from recorder.records import SEQ, Records, in_order, to_arrow
 from recorder.ring import RingError, RingReader, Tail
 from recorder.run import RunError, RunInfo, load_info, rings_dir
 from recorder.schema import TABLES, Table
@@ -31,6 +31,9 @@ _TELLING: Final = {
 """The columns that tell which rows hold."""
 _TRIES: Final = 20
 
+Ends = Mapping[str, int]
+"""producer -> the number after that of its last record which was seen."""
+
 
 @dataclass
 class _Snapshot:
@@ -38,7 +41,7 @@ class _Snapshot:
 
     parts: list[Part] = field(default_factory=list)
     rescued: list[tuple[Part, Soundness]] = field(default_factory=list)
-    tails: list[Records] = field(default_factory=list)
+    tails: dict[str, Records] = field(default_factory=dict)
     drops: dict[str, int] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
@@ -100,7 +103,7 @@ class RunTables:
         """The rows that no file of `part_files` holds: in rings still, or rescued from damaged parts."""
         snapshot = self._snapshots[table]
         rescued = [read_part(TABLES[table], part.path, soundness.groups) for part, soundness in snapshot.rescued]
-        in_rings = [to_arrow(TABLES[table], records) for records in snapshot.tails]
+        in_rings = [to_arrow(TABLES[table], records) for records in snapshot.tails.values()]
         return pa.concat_tables([TABLES[table].arrow.empty_table(), *rescued, *in_rings])
 
     def table(self, table: str) -> pa.Table:
@@ -125,6 +128,36 @@ class RunTables:
         """Parts that were read just now may have been thinned since this run was opened."""
         if self.info.state == "recording":
             self.left_out, self._left_out_damages = _left_out(self.path)
+
+    def since(self, table: str, ends: Ends, *names: str) -> tuple[pa.Table, Ends]:
+        """The rows of a table that came after an earlier look had ended at `ends`, and where this one ends.
+
+        All columns, or those of `names`, in no order; superseded rows are still there. What could not be read of
+        damaged parts is passed over.
+        """
+        wanted = TABLES[table].only(*names) if names else TABLES[table]
+        for _ in range(_TRIES):
+            try:
+                return self._since(wanted, ends)
+            except FileNotFoundError:
+                self._snapshots = _snapshots(self.path, self._names)
+        raise RunError(f"{self.path} changes faster than it can be read: try again")
+
+    def _since(self, table: Table, ends: Ends) -> tuple[pa.Table, Ends]:
+        snapshot, reached = self._snapshots[table.name], dict(ends)
+        found = [table.arrow.empty_table()]
+        for part, groups in [*((part, inspect(part).groups) for part in snapshot.parts),
+                             *((part, soundness.groups) for part, soundness in snapshot.rescued)]:  # fmt: skip
+            first = ends.get(part.producer, 0)
+            if part.last > first:
+                found += _numbered_from(table, part, groups, first)
+                reached[part.producer] = max(part.last, reached.get(part.producer, 0))
+        for producer, records in snapshot.tails.items():
+            fresh = records[records[SEQ] >= ends.get(producer, 0)]
+            if len(fresh):
+                found.append(to_arrow(table, fresh))
+                reached[producer] = int(fresh[SEQ].max()) + 1
+        return pa.concat_tables(found), reached
 
     def columns(self, table: str, *names: str) -> pa.Table:
         """Some columns of all rows, for much less than `table`: in no order, and superseded rows are still there."""
@@ -157,6 +190,12 @@ class RunTables:
     @cached_property
     def _ended(self) -> dict[int, int]:
         return self.last_steps()
+
+
+def _numbered_from(table: Table, part: Part, sound: Sequence[int], first: int) -> list[pa.Table]:
+    groups = NumberedGroups(table, part, sound)
+    found = [groups.read(group) for group in groups.between(first, part.last)]
+    return [rows.filter(pc.field(SEQ) >= first).select(table.arrow.names) for rows in found]
 
 
 def _left_out(run: Path) -> tuple[LeftOut, list[Damage]]:
@@ -267,7 +306,7 @@ def _take_rings(
     for producer, ring in rings.items():
         start = max((part.last for part in parts if part.producer == producer), default=0)
         tail = ring.read(start)
-        snapshot.tails.append(tail.records)
+        snapshot.tails[producer] = tail.records
         snapshot.drops[producer] = ring.drops
         snapshot.gaps += gaps_in_ring(producer, table.name, ring, tail)
         snapshot.damages += [

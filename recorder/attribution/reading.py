@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from recorder.run import RunInfo
     from recorder.tables import RunTables
 
-_COLUMNS: Final = {
+COLUMNS: Final = {
     "requests": (
         *("rid", "attempt", "retry_of", "worker", "tier", "status"),
         *("arrival", "admitted", "queued", "first_scheduled", "first_token", "last_token", "returned"),
@@ -34,6 +35,8 @@ _COLUMNS: Final = {
     "stalls": ("t_start", "t_end", "source", "device", "kind", "rid", "detail"),
 }
 _SLICES: Final = TABLES["slices"].only("step", "worker", "rid", "role", "tokens", "computed_before")
+
+_NEVER: Final = 2**63 - 1
 
 Bounds = Mapping[str, tuple[int, int]]
 """column -> the least value, and the one it stays below."""
@@ -57,7 +60,7 @@ class Needed(Tables):
 
     def table(self, name: str) -> pa.Table:
         """Read anew each time."""
-        return self._tables.some(name, *_COLUMNS[name])
+        return self._tables.some(name, *COLUMNS[name])
 
 
 @dataclass(frozen=True)
@@ -78,11 +81,17 @@ class _Group:
 class SlicesOfParts(Source):
     """Slices as they lie in the parts of a run, of which row groups are read when they are asked for.
 
-    `tell` is told how far a reader is that goes through all slices twice, from 0 to 1.
+    `tell` is told how far a reader is that goes through all slices twice, from 0 to 1. Of the workers in `since` those
+    before a step are left aside.
     """
 
-    def __init__(self, tables: "RunTables", tell: Callable[[float], None] = lambda _part: None) -> None:
-        self._tables, self._tell = tables, tell
+    def __init__(
+        self,
+        tables: "RunTables",
+        tell: Callable[[float], None] = lambda _part: None,
+        since: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
+        self._tables, self._tell, self._from = tables, tell, since
         self._groups = [group for path in tables.part_files("slices") for group in _groups(path)]
         self._tail = tables.tail("slices").select(_SLICES.arrow.names)
         self._rows = sum(group.rows for group in self._groups) + self._tail.num_rows
@@ -91,11 +100,14 @@ class SlicesOfParts(Source):
     def chunks(self, worker: int | None = None) -> Iterator[Slices]:
         """A row group each."""
         wanted = {} if worker is None else {"worker": (worker, worker + 1)}
+        if worker is not None and worker in self._from:
+            wanted["step"] = (self._from[worker], _NEVER)
         for rows in self._read(wanted):
             yield Slices.read(rows)
 
     def between(self, worker: int, first: int, stop: int) -> Slices:
         """Those of few row groups, where the parts are sorted as they should be."""
+        first = max(first, self._from.get(worker, first))
         found = list(self._read({"worker": (worker, worker + 1), "step": (first, stop)}))
         slices = Slices.joined(Slices.none(), *map(Slices.read, found))
         return slices.take(np.argsort(slices.step, kind="stable"))

@@ -1,0 +1,173 @@
+"""A run that is recorded, followed by what comes: at each look the answers are those of a run read anew (SPEC F8)."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from console import growing
+from console.filter import EVERYTHING, Filter
+from console.filter_language import parse_filter
+from console.lanes import load_lanes
+from console.session import Session, rows
+from console.views import NARROWED
+from recorder.attribution import attribute
+from recorder.drain import Drain, RecordSettings
+from recorder.producer import RingProducer
+from recorder.run import ClockAnchor, RunInfo, create_run, hold_lock, lock_path, run_state
+from recorder.tables import open_tables
+from recorder.words import Status
+from tests.console.tui_runs import TABLES, Sim, workload
+
+ONLY = parse_filter("e2e>80ms")
+
+
+@pytest.fixture(autouse=True)
+def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growing, "WORTH_GROWING", 1)
+
+
+class Engine:
+    """A run that is recorded while the test looks on, and sealed now and then."""
+
+    def __init__(self, folder: Path, seed: int = 7) -> None:
+        info = RunInfo(run_id=f"live-{seed}", clock=ClockAnchor(kind="virtual"), model={"name": "toy"})
+        self.run = create_run(folder, info)
+        self.producer = RingProducer(self.run, "worker0", TABLES, 1)
+        self.sim = Sim(self.producer, workload(60, seed))
+        self._drain = Drain(self.run, RecordSettings(seal_interval_s=0))
+        self._told: set[int] = set()
+
+    def passes(self, count: int) -> None:
+        """Requests are told of when they arrive, too, as a front end does."""
+        for _ in range(count):
+            if self.sim.coming or self.sim.waiting or self.sim.running:
+                self.sim.one_pass()
+            for job in (*self.sim.waiting, *self.sim.running):
+                if job.rid not in self._told:
+                    self._told.add(job.rid)
+                    stamps = {"admitted": job.arrival + 100_000, "arrival": job.arrival}
+                    self.producer.row("requests", rid=job.rid, request_id=job.name, attempt=1, tier="free", worker=0,
+                                      prompt_tokens=job.prompt, status=Status.OPEN, **stamps)  # fmt: skip
+
+    def seal(self) -> None:
+        self._drain.tick()
+
+    def close(self) -> None:
+        self.producer.close()
+        assert self._drain.close()
+
+
+@contextmanager
+def recorded(folder: Path, seed: int = 7) -> Iterator[Engine]:
+    engine = Engine(folder, seed)
+    with hold_lock(lock_path(engine.run), fcntl.LOCK_SH):
+        yield engine
+
+
+def everything(session: Session, view: str, only: Filter = EVERYTHING) -> list[str]:
+    return sorted(map(repr, rows(session.query(f"FROM {view}", cursor=session.connect(only)))))
+
+
+def agrees(session: Session, run: Path) -> None:
+    """With a session that has just been opened, and follows nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(growing, "WORTH_GROWING", 10**9)
+        with Session(run) as fresh:
+            for only, view in product((EVERYTHING, ONLY), NARROWED):
+                assert everything(session, view, only) == everything(fresh, view, only), (view, str(only))
+    expected = sorted(map(repr, attribute(open_tables(run)).to_pylist()))
+    assert everything(session, "causes") == expected
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(bites=st.lists(st.tuples(st.integers(1, 30), st.booleans(), st.booleans()), min_size=2, max_size=6),
+       seed=st.integers(0, 10**6))  # fmt: skip
+def test_every_look_is_as_if_the_run_had_been_read_anew(
+    tmp_path_factory: pytest.TempPathFactory, bites: list[tuple[int, bool, bool]], seed: int
+) -> None:
+    """Whatever is in rings or sealed by then, and whether causes were asked for at each look or not."""
+    with recorded(tmp_path_factory.mktemp("live"), seed) as engine:
+        engine.passes(5)
+        with Session(engine.run) as session:
+            for passes, seals, asks in bites:
+                engine.passes(passes)
+                if seals:
+                    engine.seal()
+                session.refresh()
+                if asks:
+                    session.load_causes()
+            agrees(session, engine.run)
+            engine.close()
+
+
+def test_the_switch_to_a_run_at_rest_is_safe(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    with hold_lock(lock_path(engine.run), fcntl.LOCK_SH):
+        engine.passes(40)
+        session = Session(engine.run)
+        session.load_causes()
+        engine.passes(2_000)
+        engine.close()
+    assert run_state(engine.run) == "sealed"
+    session.refresh()
+    agrees(session, engine.run)
+    assert len(load_lanes(session, session.connect())) == 60
+    session.refresh()
+    agrees(session, engine.run)
+    session.close()
+
+
+def test_only_what_came_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growing, "_SURE_NS", 0)
+    with recorded(tmp_path) as engine:
+        engine.passes(400)
+        engine.seal()
+        with Session(engine.run) as session:
+            for _ in range(2):  # once more after the end of an attempt has been seen
+                session.load_causes()
+                session.refresh()
+            taken: list[tuple[int, int]] = []
+            attributed: list[int] = []
+            whole_take, whole_tell = growing._take, growing._tell
+
+            def take(cursor, requests, spans):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+                taken.append((requests.num_rows, spans.num_rows))
+                whole_take(cursor, requests, spans)
+
+            def tell(cursor, found, causes, horizon):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+                attributed.append(len(set(causes["rid"].to_pylist())))
+                whole_tell(cursor, found, causes, horizon)
+
+            monkeypatch.setattr(growing, "_take", take)
+            monkeypatch.setattr(growing, "_tell", tell)
+            session.refresh()
+            assert taken == []
+            before = session.query("FROM requests").num_rows
+            engine.passes(20)
+            session.refresh()
+            session.load_causes()
+            assert 0 < sum(count for count, _ in taken) < before / 2
+            assert 0 < sum(attributed) < before
+            agrees(session, engine.run)
+        engine.close()
+
+
+def test_damage_that_comes_about_makes_it_begin_anew(tmp_path: Path) -> None:
+    with recorded(tmp_path) as engine:
+        engine.passes(60)
+        engine.seal()
+        with Session(engine.run) as session:
+            session.load_causes()
+            part = next((engine.run / "spans").glob("*.parquet"))
+            raw = bytearray(part.read_bytes())
+            raw[40:80] = bytes(40)
+            part.write_bytes(raw)
+            session.refresh()
+            assert session.damages
+            agrees(session, engine.run)
