@@ -72,6 +72,8 @@ def document(found: Account, run: str) -> dict[str, Any]:
     evidence, pulse = found.evidence, found.evidence.pulse
     return {
         "run": evidence.run,
+        "state": evidence.state,
+        "damages": [{"file": file, "what": what} for file, what in evidence.damages],
         "filter": evidence.only,
         "requests": dict(evidence.states),
         "view": found.view,

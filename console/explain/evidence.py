@@ -183,6 +183,8 @@ class Evidence:
     """Requests that ended without an answer or have not ended: every percentile is a lower bound."""
     incomplete: int
     drops: int
+    damages: tuple[tuple[str, str], ...]
+    """Files that can't be trusted, and what is wrong with them: their rows may be missing."""
     left_out: int
     """Passes that the flight recorder left out on purpose."""
 

@@ -117,6 +117,7 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
         censored=ask.plain("censored")[0]["n"],
         incomplete=ask.plain("incomplete")[0]["n"],
         drops=ask.plain("recorder_health")[0]["drops"],
+        damages=tuple((damage.file, damage.what) for damage in session.damages),
         left_out=session.tables.left_out.passes,
     )
 

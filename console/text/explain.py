@@ -30,6 +30,10 @@ _GLYPHS: Final = {
     Nature.WORK: ("·", "muted"),
 }
 """What a finding is about, by glyph and colour."""
+_STATES: Final = {
+    "recording": "The run is still recorded: this is the account of what has come so far.",
+    "killed": "The run was killed: this is the account of what it had written.",
+}
 _GRADES: Final = {"bad": ("✗", "bad"), "watch": ("▲", "warn"), "good": ("✓", "good"), "unknown": ("?", "muted")}
 
 
@@ -58,6 +62,10 @@ def _head(found: Account, width: int) -> Iterator[Line]:
     yield from wrapped(_tail(found), width, "text")
     if found.whole_ns is not None:
         yield from wrapped(_whole(found), width, "muted")
+    for file, what in evidence.damages:
+        yield from wrapped(clean(f"damaged, its rows may be missing: {file} {what}"), width, "bad")
+    if evidence.state in _STATES:
+        yield from wrapped(_STATES[evidence.state], width, "warn")
     if evidence.censored:
         yield from wrapped(lower_bound_note(evidence.censored), width, "warn")
 

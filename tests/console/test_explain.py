@@ -1,5 +1,6 @@
 """The parts of an account: pinned arrivals, lost hits, cells that sum, and odd runs that are told like any other."""
 
+import fcntl
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +25,7 @@ from console.filter_language import parse_filter
 from console.session import Session
 from console.text.explain import explain_lines
 from console.text.paint import paint
+from recorder.run import hold_lock, lock_path
 from recorder.words import Status
 from tests.console import tui_runs
 from tests.console.incidents import Traffic, one_long_prompt
@@ -263,8 +265,12 @@ def test_what_no_stamp_names_is_unexplained(tmp_path: Path) -> None:
 def test_a_killed_run_and_a_live_one_are_told_as_they_are(tmp_path: Path) -> None:
     with Session(write_run(tmp_path, golden_rows(), sealed=False)) as session:
         account = explain(session)
-    assert account.evidence.state == "killed"
+        said = paint(explain_lines(account, "run", 90))
+        with hold_lock(lock_path(session.path), fcntl.LOCK_SH):
+            live = paint(explain_lines(explain(session), "run", 90))
     assert account.whole_ns is not None
+    assert "The run was killed: this is the account of what it had written." in said
+    assert "The run is still recorded: this is the account of what has come so far." in live
 
 
 def test_lost_records_come_before_what_rests_on_them(tmp_path: Path) -> None:
