@@ -45,14 +45,14 @@ def lived(session: Session, only: Filter, alive: Alive, cursor: "duckdb.DuckDBPy
     session.narrow(cursor, wanted)
     ask = partial(session.ask, cursor=cursor)
     states = {str(row["status"]): cast("int", row["n"]) for row in rows(ask("states"))}
-    phases = {str(row["name"]): _times(row) for row in rows(ask("lived_phases"))}
+    phases = {phase.value: _times(rows(ask("lived_phase", phase=phase.value))[0]) for phase in Phase}
     measures = {str(row["measure"]): _times(row) for row in rows(ask("percentiles"))}
     nothing = Times(n=0, p50=None, p99=None)
     return Lived(
         filter=str(wanted),
         requests={status.value: states[status.value] for status in Status if status.value in states},
         censored=cast("int", rows(ask("censored"))[0]["n"]),
-        phases_ns={phase.value: phases[phase.value] for phase in Phase if phase.value in phases},
+        phases_ns={name: times for name, times in phases.items() if times["n"]},
         ttft_ns=measures.get("ttft", nothing),
         e2e_ns=measures.get("e2e", nothing),
     )

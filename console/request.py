@@ -62,7 +62,8 @@ class RequestNotFoundError(UserError):
 
 def lives(session: Session, wanted: str) -> list[Life]:
     """Every attempt of the request somebody means: by the id its client knows, else by its number (`7`, `req:7`)."""
-    return [explained(session, life_of(session, row["rid"], row["attempt"])) for row in find(session, wanted)]
+    found = (life_of(session, row["rid"], row["attempt"]) for row in find(session, wanted))
+    return [{**life, "causes": causes_of(session, life), "family": family_of(session, life)} for life in found]
 
 
 def find(session: Session, wanted: str) -> list[dict[str, Any]]:
@@ -76,8 +77,8 @@ def find(session: Session, wanted: str) -> list[dict[str, Any]]:
 
 
 def life_of(session: Session, rid: int, attempt: int, cursor: "duckdb.DuckDBPyConnection | None" = None) -> Life:
-    """All that is known of one attempt but the causes, which may take long: they are empty. A cursor lets the caller
-    interrupt."""
+    """All that is known of one attempt but its causes and its family, which take longer: they are empty. A cursor lets
+    the caller interrupt."""
     ask = partial(session.ask, cursor=cursor)
     request = rows(ask("request", rid=rid, attempt=attempt))[0]
     since, until = _lifetime(request)
@@ -93,7 +94,7 @@ def life_of(session: Session, rid: int, attempt: int, cursor: "duckdb.DuckDBPyCo
         gaps=[],
         neighbours=[],
         passes=[],
-        family=rows(ask("request_attempts", rid=rid, id=request["request_id"] or "")),
+        family=[],
         steps=[],
         events=events,
     )
@@ -106,11 +107,16 @@ def life_of(session: Session, rid: int, attempt: int, cursor: "duckdb.DuckDBPyCo
     return life
 
 
-def explained(session: Session, life: Life, cursor: "duckdb.DuckDBPyConnection | None" = None) -> Life:
-    """The same with the causes."""
+def causes_of(session: Session, life: Life, cursor: "duckdb.DuckDBPyConnection | None" = None) -> list[dict[str, Any]]:
+    """The causes of an attempt."""
     row = life["request"]
-    causes = rows(session.ask("request_causes", cursor=cursor, rid=row["rid"], attempt=row["attempt"]))
-    return {**life, "causes": causes}
+    return rows(session.ask("request_causes", cursor=cursor, rid=row["rid"], attempt=row["attempt"]))
+
+
+def family_of(session: Session, life: Life, cursor: "duckdb.DuckDBPyConnection | None" = None) -> list[dict[str, Any]]:
+    """The attempts that belong together with one, itself among them."""
+    row = life["request"]
+    return rows(session.ask("request_attempts", cursor=cursor, rid=row["rid"], id=row["request_id"] or ""))
 
 
 def _lifetime(request: dict[str, Any]) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
@@ -13,7 +13,7 @@ from textual.message import Message
 from console.exporting import Shown, flattened
 from console.filter import Filter
 from console.keys import Scope
-from console.request import Life, explained, life_of
+from console.request import Life, causes_of, family_of, life_of
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.session import Session, rows
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _HEAD: Final = 4
 """Rows above the panes: three lines of facts, and a blank one."""
 _LEGIBLE: Final = 100
+
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,24 +154,32 @@ class RequestScreen(RunScreen):
         if found is None:
             self.found, self.panes, self.selected = None, [], []
         elif before is not None and before.rid == found.rid:
-            life: Life = {**found.life, "causes": before.life["causes"]}
+            life: Life = {**found.life, "causes": before.life["causes"], "family": before.life["family"]}
             self._show(replace(found, life=life, pending=before.pending))
         else:
             self.selected = []
             self._show(found)
         if found is not None:
             self.tailtrace.chosen = self._asked = found.rid
-            self.ask("causes", partial(_read_causes, found), self._explain)
+            self.ask("family", partial(_read_family, found.life), self._relate)
+            self.ask("causes", partial(_read_causes, found.life), self._explain)
         self._hold()
         self.redraw("#page")
 
-    def _explain(self, found: Found) -> None:
+    def _relate(self, family: Rows) -> None:
+        """The attempts that belong together are there."""
+        if self.found is not None:
+            self._show(replace(self.found, life={**self.found.life, "family": family}))
+            self.redraw("#page")
+
+    def _explain(self, causes: Rows) -> None:
         """The causes are there. The largest one that somebody is to blame for is selected, at first."""
-        waited = self.found is None or self.found.pending
-        self._show(found)
-        if waited:
-            self.selected[0] = _most_blamed(found.life)
-        self.redraw("#page")
+        if self.found is not None:
+            waited = self.found.pending
+            life: Life = {**self.found.life, "causes": causes}
+            self._show(replace(self.found, life=life, pending=False))
+            self.selected[0] = _most_blamed(life) if waited else self.selected[0]
+            self.redraw("#page")
 
     def _show(self, found: Found) -> None:
         """Keep the rows that were selected, as far as there are such."""
@@ -313,8 +323,12 @@ def _read_life(
     return Found(found, outside=bool(only) and rid not in session.picked(only, cursor=cursor)["rid"].to_pylist())
 
 
-def _read_causes(found: Found, session: Session, cursor: "duckdb.DuckDBPyConnection") -> Found:
-    return replace(found, life=explained(session, found.life, cursor), pending=False)
+def _read_causes(life: Life, session: Session, cursor: "duckdb.DuckDBPyConnection") -> Rows:
+    return causes_of(session, life, cursor)
+
+
+def _read_family(life: Life, session: Session, cursor: "duckdb.DuckDBPyConnection") -> Rows:
+    return family_of(session, life, cursor)
 
 
 def _read_next(
