@@ -5,18 +5,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.config import Config, KvConfig, SchedulerConfig
+from engine.config import Config, KvConfig, SchedulerConfig, to_dict
 from engine.simulate.clock import Delays
-from engine.simulate.cost import fixed_time
+from engine.simulate.cost import LinearCost, fixed_time
 from engine.simulate.files import VirtualRun
 from engine.simulate.jumped import jump_through
 from engine.simulate.results import Results
 from engine.simulate.setup import Setup
 from engine.simulate.workload import Workload
+from engine.whatif.fitting import fit_share
+from engine.whatif.measures import measured
+from engine.whatif.recorded import STAMPS as RECORDED
+from engine.whatif.recorded import Recorded, read_recorded
+from engine.whatif.rerun import Engine, rerun, rerun_at
 from recorder.check import check
+from recorder.producer import PartProducer
+from recorder.run import ClockAnchor, RunInfo, create_run
 from recorder.tables import open_tables
+from recorder.words import Status
+from tests.engine.runs import mixed_arrivals
 
 MS = 1_000_000
+CONFIG = Config(scheduler=SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=512))
 STAMPS = ("queued", "planned", "first_scheduled", "first_token", "last_token")
 
 
@@ -82,3 +92,32 @@ def test_a_run_of_it_is_an_ordinary_run(tmp_path: Path) -> None:
     rows = tables.table("requests").sort_by("rid")
     assert rows["first_scheduled"].to_pylist() == list(results.first_scheduled)
     assert (results.column("planned") <= results.column("first_scheduled")).all()
+
+
+def stamped(path: Path, *, ahead: bool) -> Recorded:
+    """A recording that has stamps alone, and does not say how its engine planned."""
+    arrivals = [arrival for arrival in mixed_arrivals(3, 80, rate_per_s=2, cancelled=0) if arrival.prompt_tokens < 300]
+    cost = LinearCost(20_000_000_000, 800_000_000, 2_000_000, 300_000_000, 0)
+    again = rerun_at(arrivals, Engine(CONFIG, 4000, 2048), cost, Delays(), plans_ahead=ahead)
+    clock = ClockAnchor(mono_ns=0)
+    info = RunInfo(run_id=path.name, clock=clock, config=to_dict(CONFIG), recorded_tables=["requests"])
+    info.workload["source"] = {"plans_ahead": None}
+    producer = PartProducer(create_run(path.parent, info), "import", ["requests"])
+    for rid, arrival in enumerate(arrivals, 1):
+        known = {name: int(getattr(again.stamps, name)[rid - 1]) for name in RECORDED}
+        sizes = {"prompt_tokens": arrival.prompt_tokens, "output_tokens": int(again.stamps.output_tokens[rid - 1])}
+        producer.row("requests", rid=rid, attempt=1, worker=0, status=Status.OK, **known, **sizes)
+    producer.close()
+    return read_recorded(open_tables(path))
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_stamps_alone_show_how_an_engine_planned(tmp_path: Path, ahead: bool) -> None:
+    recorded = stamped(tmp_path / "run", ahead=ahead)
+    fit = fit_share(recorded, Engine(CONFIG, 4000, 2048), recorded.answered)
+    assert fit.source == "stamps"
+    assert fit.plans_ahead == ahead
+    again = rerun(recorded.arrivals, Engine(CONFIG, 4000, 2048), fit)
+    for stage in ("queue", "prefill", "decode"):
+        then, now = (np.nanmean(measured(stamps)[stage]) for stamps in (recorded.stamps, again.stamps))
+        assert now == pytest.approx(then, rel=0.1, abs=3 * MS)

@@ -98,7 +98,10 @@ def test_newer_schema(run: Path) -> None:
     raw["schema_version"] = SCHEMA_VERSION + 6
     raw["clock"] = "a shape of the future"
     info_path(run).write_text(json.dumps(raw))
-    with pytest.raises(RunError, match=r"was written by schema 8, this tailtrace reads up to 2: upgrade tailtrace"):
+    words = (
+        f"was written by schema {SCHEMA_VERSION + 6}, this tailtrace reads up to {SCHEMA_VERSION}: upgrade tailtrace"
+    )
+    with pytest.raises(RunError, match=words):
         load_info(run)
 
 
