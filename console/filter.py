@@ -3,12 +3,14 @@
 A filter picks attempts; what a worker did is never filtered. `console.filter_language` reads what somebody types.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal
 
-from console.measures import E2E, MEASURES, QUEUE, TPOT, TTFT
+from console.measures import E2E, MEASURES, QUEUE, TPOT, TTFT, phase_column
 from recorder.schema import REQUESTS, Column
+from recorder.words import Phase
 
 Op = Literal[">", ">=", "<", "<="]
 
@@ -129,11 +131,24 @@ class Part:
 
     def sql(self) -> str:
         """Exact: shares are compared as whole numbers. Unknown where a share is asked for and there is no end."""
-        spent = self._spent()
+        return self._holds(self._spent())
+
+    def wide_sql(self) -> str:
+        """The same, of a row that has a column for each phase and cause (`console.views.create_views`)."""
+        return self._holds(" + ".join(f'coalesce("{name}", 0)' for name in self._columns()) or "0")
+
+    def _columns(self) -> list[str]:
+        from recorder.attribution.budget import CAUSES  # more than who only reads a filter has to load
+
+        if self.kind == "phase":
+            return [phase_column(phase.value) for phase in Phase if phase.value == self.name]
+        return [cause for cause in CAUSES if cause == self.name or cause.startswith(f"{self.name}/")]
+
+    def _holds(self, spent: str) -> str:
         if isinstance(self.amount, int):
-            return f"{spent} {self.op} {self.amount}"
+            return f"({spent}) {self.op} {self.amount}"
         above, below = (self.amount / 100).as_integer_ratio()
-        return f"{spent} * {below}::HUGEINT {self.op} {E2E.column}::HUGEINT * {above}"
+        return f"({spent}) * {below}::HUGEINT {self.op} {E2E.column}::HUGEINT * {above}"
 
     def _spent(self) -> str:
         if self.kind == "phase":
@@ -233,18 +248,32 @@ class Filter:
 
     @property
     def of_rows(self) -> bool:
-        """Whether the row of an attempt tells by itself if it is let through; for other terms its parts are asked."""
-        terms = (term.term if isinstance(term, Not) else term for term in self.terms)
-        return all(isinstance(term, Words | Bound | Alive) for term in terms)
+        """Whether the wide row of an attempt tells by itself if it is let through; other terms ask other tables."""
+        return all(isinstance(term, Words | Bound | Alive | Part) for term in self._plain)
 
-    def predicate(self) -> str:
-        """SQL over one row `lived` of `requests` with the measures of `latency`."""
-        return " AND ".join(f"coalesce({term.sql()}, false)" for term in self.terms) or "true"
+    @property
+    def of_causes(self) -> bool:
+        """Whether it asks for the time in a cause."""
+        return any(isinstance(term, Part) and term.kind == "cause" for term in self._plain)
+
+    @property
+    def _plain(self) -> Iterator[Plain]:
+        return (term.term if isinstance(term, Not) else term for term in self.terms)
+
+    def predicate(self, *, wide: bool = False) -> str:
+        """SQL over one row `lived` of `requests` with the measures of `latency`; a `wide` row has phases and causes."""
+        return " AND ".join(f"coalesce({_sql(term, wide=wide)}, false)" for term in self.terms) or "true"
 
     def sql(self) -> str:
         """A SELECT of `rid, attempt`: what it lets through."""
         measures = ", ".join(f"{measure.sql} AS {measure.column}" for measure in MEASURES)
         return f"SELECT rid, attempt FROM (SELECT *, {measures} FROM requests) AS lived WHERE {self.predicate()}"
+
+
+def _sql(term: Term, *, wide: bool) -> str:
+    if wide and isinstance(term, Not):
+        return f"NOT coalesce({_sql(term.term, wide=True)}, false)"
+    return term.wide_sql() if wide and isinstance(term, Part) else term.sql()
 
 
 EVERYTHING: Final = Filter()

@@ -13,8 +13,9 @@ import duckdb
 import pyarrow as pa
 
 from console.kept import slices_of
+from console.measures import phase_column
 from console.summing import sums
-from console.views import CAUSE_NAMES, KEPT, PHASES, columns_of, kept_phase, names_of, phase_sums, store
+from console.views import CAUSE_NAMES, KEPT, PHASES, columns_of, names_of, phase_sums, store
 from recorder.attribution import SCHEMA, Tables
 from recorder.attribution.attribute import attribute_in_turn
 from recorder.attribution.columns import Ints
@@ -32,7 +33,7 @@ _SURE_NS: Final = 3 * 10**9
 """So long after an attempt's end has been seen, nothing more is recorded about its life."""
 
 _REQUEST: Final = columns_of(TABLES["requests"])
-_KEPT_PHASES: Final = tuple(kept_phase(name) for name in PHASES)
+_KEPT_PHASES: Final = tuple(phase_column(name) for name in PHASES)
 _SPANS: Final = ("rid", "attempt", "name", "start", "end")
 
 
@@ -178,7 +179,7 @@ _CAUSES_BEFORE: Final = ", ".join(f'before."{name}"' for name in CAUSE_NAMES)
 
 _WORKED_OUT: Final = (
     f"""CREATE OR REPLACE TEMP TABLE added AS SELECT rid, attempt, {_ADDED} FROM (
-        SELECT rid, attempt, {phase_sums(kept_phase)} FROM new_spans GROUP BY rid, attempt
+        SELECT rid, attempt, {phase_sums(phase_column)} FROM new_spans GROUP BY rid, attempt
         UNION ALL SELECT * FROM {KEPT}.waiting
     ) GROUP BY rid, attempt""",
     f"""CREATE OR REPLACE TEMP TABLE before AS SELECT * FROM {KEPT}.attempts

@@ -15,9 +15,10 @@ import duckdb
 import pyarrow as pa
 
 from console.kept import fingerprint
+from console.measures import phase_column
 from console.session import Session
 from console.summing import sums
-from console.views import PHASES, kept_phase
+from console.views import PHASES
 from recorder.attribution.attribute import attribute_in_turn
 from recorder.attribution.reading import Needed, SlicesOfParts
 from recorder.errors import UserError
@@ -50,7 +51,7 @@ def _fill(session: Session, cursor: duckdb.DuckDBPyConnection, wanted: str, tell
     for rows, causes in attribute_in_turn(Needed(session.tables), slices, _AT_ONCE):
         _append(cursor, "causes", causes)
         _append(cursor, "sums", sums(rows, causes))
-    phases = ", ".join(f'"{name}" AS "{kept_phase(name)}"' for name in PHASES)
+    phases = ", ".join(f'"{name}" AS "{phase_column(name)}"' for name in PHASES)
     cursor.execute(f"CREATE TABLE making.phases AS SELECT rid, attempt, {phases} FROM phase_times").fetchall()
     tell(_SUMMED)
     _join(cursor)

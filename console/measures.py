@@ -43,6 +43,11 @@ TOKEN_RATE_FORMULA: Final = "output tokens of all requests that ended / window"
 WINDOW_FORMULA: Final = "last stamp - first arrival"
 
 
+def phase_column(name: str) -> str:
+    """The time in a phase, where it is a column beside those of causes: to SQL `prefill` and `PREFILL` are one name."""
+    return f"phase {name}"
+
+
 _LIVED_THEN: Final = """lossy.ended >= arrival
     AND lossy.began <= coalesce(returned, CASE status WHEN 'open' THEN lossy.began
         ELSE greatest(arrival, admitted, queued, first_scheduled, first_token, last_token) END)"""

@@ -21,7 +21,7 @@ import pyarrow as pa
 from console.filter import EVERYTHING, Filter
 from console.growing import Growing, worth_growing
 from console.kept import Keeper, cache_folder
-from console.views import KEPT, create_views, narrow, narrow_kept, quoted, show_causes
+from console.views import KEPT, create_views, narrow, narrow_kept, picks_of_kept, quoted, show_causes
 from recorder.errors import UserError
 from recorder.losses import Damage
 from recorder.schema import TABLES
@@ -110,6 +110,8 @@ class Session:
         """Put a cursor under a filter, once; with `causes` also those, for SQL that joins no requests."""
         if not only:
             return
+        if only.of_causes:
+            self.load_causes()
         if self._shows_kept and only.of_rows:
             narrow_kept(cursor, only, lossy=self._lossy, causes=causes)
         else:
@@ -119,7 +121,10 @@ class Session:
         """`rid, attempt` of what a filter lets through; kept for the last few of this look at the run."""
         found = self._picked.get(only)
         if found is None:
-            tables, found = self.tables, self.query(only.sql(), cursor=cursor)
+            if only.of_causes:
+                self.load_causes()
+            sql = picks_of_kept(only) if self._shows_kept and only.of_rows else only.sql()
+            tables, found = self.tables, self.query(sql, cursor=cursor)
             with self._lock:
                 if tables is self.tables:
                     self._picked = dict([*self._picked.items(), (only, found)][-_REMEMBERED:])

@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from console.filter import Filter
-from console.measures import MEASURES, latency_view
+from console.measures import MEASURES, latency_view, phase_column
 from recorder.attribution import CAUSES, SCHEMA
 from recorder.schema import TABLES, Table
 from recorder.tables import RunTables
@@ -69,7 +69,7 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
     lossy = _create_gaps(cursor, tables)
     _view(cursor, "latency", latency_view(lossy=lossy))
     phases, causes = _joined(_PHASE_SUMS), _joined(_CAUSE_SUMS)
-    _view(cursor, "phase_times", _times(_kept_phases(), _KEPT) if kept else _times(names_of(PHASES), phases))
+    _view(cursor, "phase_times", _times(_phase_columns(), _KEPT) if kept else _times(names_of(PHASES), phases))
     _view(cursor, "cause_times", _times(names_of(CAUSE_NAMES), _KEPT if kept else causes))
     return lossy
 
@@ -81,12 +81,17 @@ def narrow(cursor: duckdb.DuckDBPyConnection, picked: pa.Table, *, causes: bool)
         _temp_view(cursor, view, f"SELECT * FROM memory.main.{view} SEMI JOIN picked USING (rid, attempt)")
 
 
+def picks_of_kept(only: Filter) -> str:
+    """What a filter `of_rows` lets through, as a SELECT of `rid, attempt`."""
+    return f"SELECT rid, attempt FROM ({lived(_KEPT)}) AS lived WHERE {only.predicate(wide=True)}"
+
+
 def narrow_kept(cursor: duckdb.DuckDBPyConnection, only: Filter, *, lossy: bool, causes: bool) -> None:
     """Put a cursor under a filter `of_rows`. Every question looks at each row itself: that is faster than any join."""
-    rows = f"(SELECT * FROM ({lived(_KEPT)}) AS lived WHERE {only.predicate()})"
+    rows = f"(SELECT * FROM ({lived(_KEPT)}) AS lived WHERE {only.predicate(wide=True)})"
     _temp_view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {rows}")
     _temp_view(cursor, "latency", latency_view(lossy=lossy))
-    _temp_view(cursor, "phase_times", _times(_kept_phases(), rows))
+    _temp_view(cursor, "phase_times", _times(_phase_columns(), rows))
     _temp_view(cursor, "cause_times", _times(names_of(CAUSE_NAMES), rows))
     for view in ("spans", *(["causes"] if causes else [])):
         _temp_view(cursor, view, f"SELECT * FROM memory.main.{view} SEMI JOIN requests USING (rid, attempt)")
@@ -168,14 +173,8 @@ def _times(columns: str, source: str) -> str:
     return f"SELECT rid, attempt, status, arrival, returned - arrival AS e2e_ns, {columns} FROM {source}"
 
 
-def _kept_phases() -> str:
-    """To SQL `prefill` and `PREFILL` are one name, so that phases have another one beside causes."""
-    return ", ".join(f'"{kept_phase(name)}" AS "{name}"' for name in PHASES)
-
-
-def kept_phase(name: str) -> str:
-    """The column of `attempts` for a phase."""
-    return f"phase {name}"
+def _phase_columns() -> str:
+    return ", ".join(f'"{phase_column(name)}" AS "{name}"' for name in PHASES)
 
 
 def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTables) -> None:

@@ -22,7 +22,10 @@ from recorder.schema import TABLES
 from recorder.tables import open_tables
 from tests.console.tui_runs import mixed_ends, served
 
-FILTERS = ["", "e2e>60ms", "-status:ok", "arrival>=100ms alive:..1s", "phase:decode>30ms", "cause:DECODE>10%"]
+FILTERS = [
+    *("", "e2e>60ms", "-status:ok", "arrival>=100ms alive:..1s", "phase:decode>30ms", "cause:DECODE>10%"),
+    *("cause:QUEUE", "-cause:DECODE>10% phase:decode<=30ms", "phase:preempted<1ms", "culprit:3"),
+]
 
 
 @pytest.fixture(autouse=True)
