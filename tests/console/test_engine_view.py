@@ -64,7 +64,7 @@ def passes_in(session: Session, window: Window) -> list[dict[str, Any]]:
     return [{**row, "inside": min(row["t_end"], window.end) - max(row["t_sched"], window.start)} for row in found]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=12)
 @given(st.floats(0, 0.9), st.floats(0.01, 1), st.integers(1, 97))
 def test_the_parts_of_a_stretch_sum_to_the_stretch(session: Session, start: float, size: float, bins: int) -> None:
     run = whole(session)
@@ -321,7 +321,7 @@ ODD: list[Callable[[Path], Path]] = [empty, one_request, no_duration, all_reject
 
 
 @pytest.mark.parametrize("make", ODD, ids=lambda make: make.__name__)
-@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("width", [60, 200])
 def test_an_odd_run_is_told_in_lines_that_fit(tmp_path: Path, make: Callable[[Path], Path], width: int) -> None:
     with Session(make(tmp_path)) as opened:
         lines = engine_lines(look_at(opened, bins=parts_for(width)), width)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -304,8 +305,8 @@ async def test_an_answer_of_an_earlier_look_says_so(run: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [empty, one_request, no_duration, all_rejected, mixed_ends, damaged])
-async def test_odd_runs_can_be_asked(tmp_path: Path, make: object) -> None:
-    app = build([make(tmp_path)], "sql")  # type: ignore[operator]
+async def test_odd_runs_can_be_asked(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    app = build([make(tmp_path)], "sql")
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         answer = await asked(pilot, app, "SELECT * FROM requests")
