@@ -191,7 +191,7 @@ def _plateau(plateau: Plateau | None, n: int) -> Finding:
         return Finding("plateau", "bad", said)
     if n * (1 - 0.75) < _ENOUGH:
         return Finding("plateau", "unknown", f"{n} requests are too few to tell, {4 * _ENOUGH} would do")
-    return Finding("plateau", "good", "none: the tail falls all the way")
+    return Finding("plateau", "good", f"none beyond {HEALTHY_RATIO} x P50: there the tail falls")
 
 
 def _refusals(refusals: Refusals, tail: Grade) -> Finding:
