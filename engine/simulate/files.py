@@ -28,7 +28,7 @@ class VirtualRun:
             clock=ClockAnchor(kind="virtual"),
             config=to_dict(setup.config),
             model=model,
-            workload=workload,
+            workload={"workers": setup.workers, **workload},
             seed=seed,
         )
         self._folder = run.parent

@@ -53,7 +53,7 @@ def simulate_workload(setup: Setup, workload: Workload) -> Results:
 
 def record_workload(setup: Setup, workload: Workload, run: Path, *, seed: int = 0, summary: bool = False) -> None:
     """The same, written into the new folder `run`; with `summary`, requests alone. RunError where it can't be."""
-    about = {**workload.about, "workers": setup.workers, "by": "jumps" if _jumps(setup, workload) else "passes"}
+    about = {**workload.about, "by": "jumps" if _jumps(setup, workload) else "passes"}
     if setup.retrying.limit:
         about |= {"retries": setup.retrying.limit, "retry_budget": setup.retrying.budget_share}
     with VirtualRun(run, setup, about, seed) as files:

@@ -154,7 +154,7 @@ def _note(out: Path, recorded: Recorded, engine: Engine, told: Answer, changes: 
     info.seed = recorded.info.seed
     info.model = {**recorded.info.model, "kv_blocks": engine.num_blocks, "max_model_len": engine.max_model_len}
     info.devices = list(recorded.info.devices)
-    info.workload = dict(recorded.info.workload)
+    info.workload = {**recorded.info.workload, "workers": engine.workers}
     info.whatif = {**told.stored(), "changes": {section: dict(values) for section, values in changes.items()}}
     if isinstance(told.fit.cost, LinearCost):
         info.config["cost"] = _cost_section(told.fit, told.fit.cost)

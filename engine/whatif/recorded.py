@@ -70,10 +70,18 @@ def read_recorded(tables: RunTables) -> Recorded:
         arrivals=_arrivals(rows, origin, _ends(tables)),
         stamps=_stamps(rows, origin),
         answered=answered,
-        workers=max((row["worker"] for row in rows if row["worker"] is not None), default=0) + 1,
+        workers=_workers(tables.info, rows),
         routes=[row["worker"] for row in rows],
         notes=(*_notes(tables.info, rows), *_note_left_out(tables), *note_silence(tables)),
     )
+
+
+def _workers(info: RunInfo, rows: Sequence[Mapping[str, Any]]) -> int:
+    """How many there were: as the run tells, and at least those that served. Imported runs tell of none."""
+    served = max((row["worker"] for row in rows if row["worker"] is not None), default=0) + 1
+    if info.clock.kind == "virtual":
+        return max(served, int(info.workload.get("workers", 1)))
+    return max(served, len({device["worker"] for device in info.devices if "worker" in device}))
 
 
 def _with_losses(tables: RunTables, origin: int) -> RunInfo:

@@ -262,3 +262,10 @@ def test_recorded_steps_are_not_followed_into_a_loss(tmp_path: Path) -> None:
     assert engine.config.faults.worker_lost == "1@0.75"
     with pytest.raises(WhatIfError, match="no recorded step tells of a worker that is lost"):
         replay_steps(recorded, engine, fit_recording(recorded, engine), tmp_path / "what-if")
+
+
+def test_a_worker_that_served_nobody_is_there_in_a_re_run(tmp_path: Path) -> None:
+    serve(arrivals(count=1), config(lost="2@0.1"), tmp_path / "run", workers=3)
+    recorded = read_recorded(open_tables(tmp_path / "run"))
+    assert recorded.workers == 3
+    assert engine_of(recorded).workers == 3
