@@ -18,6 +18,7 @@ from console.keymap import Keymap, textual_keymap, with_keymap
 from console.remembering import Memory, Preferences, Remembered
 from console.screentable import SCREENS, Place
 from console.theme import SCHEMES, Scheme, colours_of
+from console.watching import Pace
 from recorder.errors import UserError
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Tailtrace(App[None]):
         self._start, self._recall_filter = start, only is None
         self._askers: list[Asker] = []
         self._progress: float | None = None
+        self._pace = Pace()
         for scheme in SCHEMES:
             self.register_theme(_theme(scheme))
         self.theme = SCHEMES[0].name
@@ -147,7 +149,7 @@ class Tailtrace(App[None]):
             self.place = len(self.books) - 1
             watch.begin()
             screen.refresh_run()
-        elif self.place == len(self.books) - 1 and not busy() and watch.due():
+        elif self.place == len(self.books) - 1 and self._pace.ready(busy=busy()) and watch.due():
             screen.reload_run()
         screen.redraw_bars()
 
@@ -157,6 +159,7 @@ class Tailtrace(App[None]):
 
         if self.watch_live is not None and isinstance(self.screen, RunScreen):
             self.watch_live.come_back()
+            self._pace.hurry()
             self.screen.to_the_edge()
             self.look()
 

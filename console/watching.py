@@ -9,6 +9,9 @@ from console.widgets.ink import Line, clean
 from recorder.tail.wire import Position, count_between
 
 _LATE_NS: Final = 10**9
+_RESTS: Final = 2
+_LONGEST_REST: Final = 30
+"""In looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,29 @@ class Held:
 
 
 Mode = Following | Held
+
+
+@dataclass
+class Pace:
+    """How often a view is brought up to date: at every look, unless that takes longer. Then it rests in between, so
+    that a viewer of a large run takes at most a third of the time. Counts looks, and knows no clock.
+    """
+
+    _rest: int = 0
+
+    def ready(self, *, busy: bool) -> bool:
+        """Asked at each look: whether it is time. `busy`: what the last one asked is still being answered."""
+        if busy:
+            self._rest = min(self._rest + _RESTS, _LONGEST_REST)
+        elif self._rest:
+            self._rest -= 1
+        else:
+            return True
+        return False
+
+    def hurry(self) -> None:
+        """Somebody wants to see it now."""
+        self._rest = 0
 
 
 class Watch:

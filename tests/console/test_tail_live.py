@@ -15,7 +15,8 @@ from console.book import Book
 from console.live import Feed, LocalFeed, RemoteFeed
 from console.replay import Replay
 from console.screens.timeline import TimelineScreen
-from console.watching import Following, Held, Mode, Standing, Watch
+from console.watching import Following, Held, Mode, Pace, Standing, Watch
+from recorder.drain import Drain, RecordSettings
 from recorder.errors import UserError
 from recorder.producer import RingProducer
 from recorder.run import ClockAnchor, RunInfo, create_run, hold_lock, lock_path
@@ -212,6 +213,39 @@ def test_on_a_terminal(engine: Engine) -> None:
             console.press(b"q")
             assert console.end() == 0
             assert LEAVE_SCREEN in console.seen
+
+
+@pytest.mark.parametrize("screen", ["timeline", "overview"])
+async def test_screens_follow_a_large_run_until_it_rests(
+    tmp_path: Path, screen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large is what is followed instead of read anew."""
+    monkeypatch.setattr("console.growing.WORTH_GROWING", 1)
+    engine = Engine(tmp_path)
+    with hold_lock(lock_path(engine.run), fcntl.LOCK_SH):
+        engine.passes(60)
+        async with watching(LocalFeed(engine.run), screen) as (app, pilot):
+            await comes(pilot, lambda: app.book.lanes is not None, "what there is")
+            engine.passes(60)
+            engine.producer.close()
+            assert Drain(engine.run, RecordSettings()).close()
+            wanted = lanes_written(engine.run)
+            await comes(pilot, lambda: app.book.lanes is not None and len(app.book.lanes) == wanted, "what has come")
+            await comes(pilot, has(app, "sealed"), "that it is over")
+            assert app.book.session().damages == []
+
+
+def test_a_view_takes_at_most_a_third_of_the_time() -> None:
+    pace = Pace()
+    assert [pace.ready(busy=False) for _ in range(3)] == [True] * 3, "who answers at once is asked at every look"
+    assert not any(pace.ready(busy=True) for _ in range(4))
+    assert [pace.ready(busy=False) for _ in range(9)] == [False] * 8 + [True]
+    for _ in range(1000):
+        pace.ready(busy=True)
+    assert sum(not pace.ready(busy=False) for _ in range(100)) == 30
+    pace.ready(busy=True)
+    pace.hurry()
+    assert pace.ready(busy=False)
 
 
 def test_following_and_holding() -> None:
