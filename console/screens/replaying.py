@@ -41,6 +41,11 @@ class ReplayScreen(RunScreen):
         self._timer = self.set_interval(_FRAME_S, self._tick, pause=True)
         super().on_mount()
 
+    def on_screen_suspend(self) -> None:
+        """On another screen nobody sees it play: hold it. Help and palette lie over it, and it plays on."""
+        if self.app.current_mode != self.NAME and self.replay is not None:
+            self.move(self.replay.playhead.pause(self._clock()))
+
     @staticmethod
     def _clock() -> int:
         return time.monotonic_ns()

@@ -305,6 +305,19 @@ async def test_percentiles_say_when_they_are_lower_bounds(tmp_path: Path) -> Non
         assert "lower bound: 4 not answered" in screen_text(app)
 
 
+async def test_it_plays_only_while_it_is_looked_at(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TimelineScreen, "_clock", staticmethod(lambda: 0))
+    app = build([run], "timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        screen, replay, _ = timeline(app)
+        await press(pilot, "space", "question_mark")
+        assert replay.playhead.playing, "help lies over it"
+        await press(pilot, "escape", "1")
+        assert screen.replay is not None
+        assert not screen.replay.playhead.playing
+
+
 async def test_many_workers_share_the_room(tmp_path: Path) -> None:
     """All strips of the one that is looked at, one line for each other."""
     steps = [
