@@ -1,7 +1,7 @@
 """A run, open for questions: DuckDB views over its sealed parts and the tails of its rings.
 
-Every question goes through here, from screens and from the command line alike. The database is in memory, holds no
-copy of the sealed parts, reads no file outside the run and never writes one.
+Every question goes through here, from screens and from the command line alike. The database is in memory, reads no file
+outside the run and the cache of what is kept of runs (`console.kept`), and a question never writes one.
 """
 
 import os

@@ -8,9 +8,12 @@ whoever measures on a busy machine. The first look has the causes worked out, wh
 
 import argparse
 import asyncio
+import fcntl
 import os
 import resource
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +34,8 @@ from console.report import numbers
 from console.screentable import SCREENS
 from console.session import Session
 from console.widgets.chart import chart
+from recorder.producer import PartProducer
+from recorder.run import hold_lock, load_info, lock_path, save_info
 from tests.bench.bench_open import FRAME, NUMBERS, open_once
 from tests.console.screens import settle
 
@@ -182,6 +187,33 @@ def memory(table: Table, what: str) -> Iterator[None]:
     table.row(what, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, None, 1000)
 
 
+def followed(table: Table, run: Path, folder: Path) -> None:
+    """The same run as one that is recorded: the first look, and looks when a little has come since."""
+    copy = folder / run.name
+    shutil.copytree(run, copy, copy_function=os.link, ignore=shutil.ignore_patterns("kept.duckdb", "run.json"))
+    info = load_info(run)
+    info.state = "recording"
+    save_info(copy, info)
+    with hold_lock(lock_path(copy), fcntl.LOCK_SH):
+        cpu, began = time.process_time(), time.monotonic()
+        session = Session(copy)
+        wall, cpu = (time.monotonic() - began) * 1e3, (time.process_time() - cpu) * 1e3
+        table.row("live: the first look", wall, cpu)
+        table.row("live: its causes", *timed(session.load_causes))
+        last = session.query("SELECT max(rid) AS rid, max(returned) AS t FROM requests").to_pylist()[0]
+        producer = PartProducer(copy, "later", ["requests", "spans"])
+        for number in range(1, 201):
+            arrival = last["t"] + number * 5_000_000
+            stamps = {"arrival": arrival, "admitted": arrival + 1, "returned": arrival + 900_000}
+            producer.row("requests", rid=last["rid"] + number, attempt=1, status="ok", **stamps)
+            producer.row("spans", rid=last["rid"] + number, attempt=1, name="ingress", start=arrival, end=arrival + 1)
+        producer.close()
+        table.row("live: a look when 200 requests have come", *timed(session.refresh))
+        table.row("live: their causes", *timed(session.load_causes))
+        table.best("live: a look when nothing has come", session.refresh)
+        session.close()
+
+
 def in_a_process(work: Callable[[], None]) -> None:
     """So that what one part holds is not counted in another."""
     sys.stdout.flush()
@@ -212,6 +244,8 @@ def main() -> None:
             asyncio.run(screens(table, args.run, (width, height)))
 
     in_a_process(look)
+    with tempfile.TemporaryDirectory(dir=args.run.parent) as folder:
+        in_a_process(lambda: followed(Table(args.run), args.run, Path(folder)))
 
 
 if __name__ == "__main__":
