@@ -103,6 +103,7 @@ def _finding(finding: Finding, run: str, only: str) -> dict[str, Any]:
         "sentences": list(finding.sentences),
         "causes": list(finding.causes),
         "victims": finding.victims,
+        "slow": finding.slow,
         "culprits": [
             {"rid": one.rid, "request_id": one.request_id, "prompt_tokens": one.prompt_tokens, "share": one.share}
             for one in finding.culprits

@@ -29,8 +29,6 @@ class Cell:
     culprit: int | None
     slow_ns: int
     typical_ns: int
-    victims: int = 0
-    """Slow requests that lost something to it."""
     culprits: int = 0
     """How many are behind it, where they are not told apart."""
     measured: bool = True

@@ -54,11 +54,6 @@ class Claim:
         """What the requests of the view lost to it in all, in ns."""
         return sum(self._spent(cell) for cell in self.cells)
 
-    @property
-    def victims(self) -> int:
-        """Slow requests that the largest cause touched, at least."""
-        return max((cell.victims for cell in self.cells), default=0)
-
     @cached_property
     def culprits(self) -> tuple[Culprit, ...]:
         """Who is behind it, largest first, with their part of what was lost."""
@@ -117,7 +112,8 @@ class Claim:
             share=self.share if tail else None,
             everyone=float(self.share) if not tail else None,
             causes=tuple(cause for cause, ns in self.causes.items() if ns > 0),
-            victims=self.victims if tail else None,
+            victims=self.evidence.touched.get(next(iter(self.causes), ""), 0) if tail else None,
+            slow=self.evidence.slow.n if tail else None,
             culprits=self.culprits,
             measured=all(cell.measured for cell in self.cells),
             only=self.link(),

@@ -161,6 +161,8 @@ class Evidence:
     slow: Asked
     typical: Asked
     cells: tuple[Cell, ...]
+    touched: Mapping[str, int]
+    """Cause -> slow requests that lost a tenth of their E2E or more to it."""
     people: Mapping[int, Person]
     prompts: Mapping[int, tuple[int, int, int]]
     """rid -> worker, first and last step in which its prompt was computed; of those who are blamed most."""

@@ -103,6 +103,8 @@ class Finding:
     everyone: float | None = None
     causes: tuple[str, ...] = ()
     victims: int | None = None
+    """Of `slow` requests so many lost a tenth of their E2E or more to the largest of its causes."""
+    slow: int | None = None
     culprits: tuple[Culprit, ...] = ()
     steps: Steps | None = None
     measured: bool = True

@@ -49,8 +49,8 @@ class _Ask:
 
     def __init__(self, session: Session, cursor: "duckdb.DuckDBPyConnection", cohorts: Cohorts) -> None:
         self._any = partial(session.ask, cursor=cursor)
-        self._both = cohorts.params
-        self._slow = {name: cohorts.params[name] for name in ("measure", "edge", "at")}
+        self._slow = {"measure": cohorts.slow.measure.name, "edge": cohorts.edge, "at": cohorts.at}
+        self._both = {**self._slow, "low": cohorts.low, "high": cohorts.high}
 
     def plain(self, name: str) -> list[dict[str, Any]]:
         """The rows of a question that others ask too."""
@@ -71,6 +71,11 @@ class _Ask:
     def of_both(self, name: str) -> list[dict[str, Any]]:
         """About the slow and the typical ones."""
         return rows(self.table(name, **self._both))
+
+    def touched(self) -> dict[str, int]:
+        """Cause -> slow requests that it took a good part of."""
+        found: list[dict[str, Any]] = rows(self.table("touched", **self._slow))
+        return {row["cause"]: row["n"] for row in found}
 
     def latencies(self) -> Ints:
         """E2E of the answered requests, ns."""
@@ -99,6 +104,7 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
         slow=ours,
         typical=theirs,
         cells=cells,
+        touched=ask.touched(),
         people=_people(ask, named),
         prompts=_prompts(ask, cells),
         sizes=ask.all(Sizes, "sizes")[0],
@@ -136,7 +142,7 @@ def _cells(ask: _Ask, slow: Asked, typical: Asked) -> tuple[Cell, ...]:
         key = row["cause"], row["root"], row["culprit"]
         cell = found.get(key, Cell(*key, 0, 0))
         if row["cohort"] == "slow":
-            cell = replace(cell, slow_ns=row["ns"], victims=row["victims"])
+            cell = replace(cell, slow_ns=row["ns"])
         else:
             cell = replace(cell, typical_ns=row["ns"], culprits=row["culprits"] if row["culprit"] is None else 0)
         found[key] = replace(cell, measured=cell.measured and row["measured"])

@@ -46,7 +46,7 @@ in_flight AS (
 parts AS (
     SELECT
         cohort, cause, blamed.root, coalesce(behind, culprit, prompt) AS culprit,
-        sum(ns)::BIGINT AS ns, count(DISTINCT rid) FILTER (cohort = 'slow') AS victims, bool_and(measured) AS measured
+        sum(ns)::BIGINT AS ns, bool_and(measured) AS measured
     FROM blamed
     LEFT JOIN heads ON heads.head = culprit AND heads.root = blamed.root AND starts_with(cause, 'QUEUE/BEHIND_')
     LEFT JOIN in_flight USING (rid, attempt, cause)
@@ -57,7 +57,7 @@ ranked AS (
 )
 SELECT
     cohort, cause, root, CASE WHEN cohort = 'slow' OR place <= 1000 THEN culprit END AS culprit,
-    count(culprit) AS culprits, sum(ns)::BIGINT AS ns, max(victims) AS victims, bool_and(measured) AS measured
+    count(culprit) AS culprits, sum(ns)::BIGINT AS ns, bool_and(measured) AS measured
 FROM ranked
 GROUP BY ALL
 ORDER BY ALL

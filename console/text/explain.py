@@ -102,8 +102,9 @@ def _whole(found: Account) -> str:
             f"There is no tail to speak of, so this is where the {duration(round(found.whole_ns or 0))} of a typical"
             f" request go ({counted(evidence.typical.n, 'request')} from p25 to p75)."
         )
+    name = excess_name(evidence)
     return (
-        f"{evidence.cohorts.words}. {excess_name(evidence).capitalize()}: the"
+        f"{evidence.cohorts.words}. {name[0].upper()}{name[1:]}: the"
         f" {counted(evidence.slow.n, 'slow request')} took {duration(round(found.whole_ns or 0))} more on average than"
         f" the {evidence.typical.n:,} typical ones."
     )
@@ -120,13 +121,19 @@ def finding_lines(finding: Finding, place: int, width: int, chosen: bool = False
     ]
     if share:
         heading += [("  ", "text"), *bar(share, _BAR, style), (f" {_percent(share).strip()}", "strong")]
-        heading.append(("" if finding.measured else "  modelled", "muted"))
+        heading.append((_aside(finding), "muted"))
     lines = [heading]
     for sentence in finding.sentences:
         lines += _indented(sentence, width, "text")
     if finding.suggestion is not None:
         lines += _indented(f"→ {finding.suggestion.advice}", width, "accent")
     return [crop(line, width) for line in lines]
+
+
+def _aside(finding: Finding) -> str:
+    """How many it touched, and how sure it is."""
+    touched = f"  {finding.victims:,} of {finding.slow:,} slow requests" if finding.victims and finding.slow else ""
+    return touched + ("" if finding.measured else "  modelled")
 
 
 def _commands(found: Account, finding: Finding, run: str) -> Iterator[Line]:
