@@ -49,7 +49,8 @@ def test_mooncake_jsonl(tmp_path: Path) -> None:
     )
     workload = read(put(tmp_path, text), 0)
     assert columns(workload) == [[0, 27_500_000], [1100, 600], [500, 500], [500, 1]]
-    assert workload.request(1, 5).prefix == (0, 14)
+    assert workload.prefixes == [(0, 1, 2), (0, 14)]
+    assert (workload.request(1, 5).prefix_of, workload.request(1, 5).prefix_tokens) == (1, 512)
 
 
 def test_our_own_jsonl(tmp_path: Path) -> None:
