@@ -271,7 +271,7 @@ def load_lanes(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Lanes:
     def time_in(phase: str) -> Ints:
         return ints(session.ask("timeline_time_in", phase=phase), "ns")
 
-    return Lanes(
+    lanes = Lanes(
         Window.whole(low, high),
         columns=columns,
         spans=None if many else session.ask("timeline_spans", cursor=cursor, high=high),
@@ -279,6 +279,9 @@ def load_lanes(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Lanes:
         events=session.ask("timeline_events", cursor=cursor),
         time_in=time_in,
     )
+    if many:
+        pa.default_memory_pool().release_unused()  # answers were twice as large as what is kept of them
+    return lanes
 
 
 def read_phases(lanes: Lanes, wanted: Sequence[int], session: Session, cursor: "duckdb.DuckDBPyConnection") -> pa.Table:
