@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from console.blame.cohorts import Slow, read_cohorts
 from console.blame.interference import TOP, Interference, read_culprits, read_interference, read_pairs
-from console.blame.ledgers import Excess, Ledger, Ledgers, excess, read_ledgers
+from console.blame.ledgers import Excess, Ledger, Ledgers, excess, read_ledgers, read_whole
 from console.blame.spread import KINDS, Spread, read_spread
 from console.filter import EVERYTHING, Filter
 from console.session import Session
@@ -27,6 +27,7 @@ class Blame:
 
     run: str
     only: Filter
+    whole: Ledger
     ledgers: Ledgers
     spread: dict[str, Spread]
     interference: Interference
@@ -47,11 +48,11 @@ def blame(
     """
     cursor = cursor if cursor is not None else session.connect()
     session.narrow(cursor, only)
-    ledgers = read_ledgers(session, read_cohorts(session, slow or Slow(), cursor), cursor)
     return Blame(
         run=session.name,
         only=only,
-        ledgers=ledgers,
+        whole=read_whole(session, only, cursor),
+        ledgers=read_ledgers(session, read_cohorts(session, slow or Slow(), cursor), cursor),
         spread={kind: read_spread(session, kind, cursor) for kind in KINDS},
         interference=read_interference(session, by, cursor),
         culprits=read_culprits(session, cursor),
@@ -64,6 +65,7 @@ def document(found: Blame) -> dict[str, Any]:
     return {
         "run": found.run,
         "filter": str(found.only),
+        "whole": _ledger(found.whole),
         **ledger_document(found.ledgers),
         "spread": {kind: spread_document(spread) for kind, spread in found.spread.items()},
         "interference": interference_document(found.interference),
@@ -84,7 +86,6 @@ def ledger_document(found: Ledgers) -> dict[str, Any]:
             "edge_ns": cohorts.edge,
             "typical_ns": [cohorts.low, cohorts.high],
         },
-        "whole": _ledger(found.whole),
         "slow": _ledger(found.slow),
         "typical": _ledger(found.typical),
         "excess": {

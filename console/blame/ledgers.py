@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from console.blame.cohorts import Cohorts
+from console.blame.cohorts import Cohorts, Interval
+from console.filter import Filter
+from console.measures import E2E
 from console.report import UNNAMED
 from console.session import Session, rows
 from console.theme import cause_order
@@ -32,16 +34,6 @@ class Ledger:
     causes: Mapping[str, int]
     modelled: frozenset[str] = frozenset()
 
-    def __add__(self, other: "Ledger") -> "Ledger":
-        """Both cohorts together, where they share no request."""
-        return Ledger(
-            self.n + other.n,
-            self.e2e_ns + other.e2e_ns,
-            _sum(self.phases, other.phases, phase_order),
-            _sum(self.causes, other.causes, cause_order),
-            self.modelled | other.modelled,
-        )
-
     def mean(self, ns: int) -> Fraction:
         """What a request of the cohort lost on average. Raises ZeroDivisionError for a cohort of nobody."""
         return Fraction(ns, self.n)
@@ -49,10 +41,9 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Ledgers:
-    """The cohorts of a run: all answered requests, the slow ones, the typical ones."""
+    """The cohorts of a run: the slow ones, the typical ones."""
 
     cohorts: Cohorts
-    whole: Ledger
     slow: Ledger
     typical: Ledger
 
@@ -77,11 +68,21 @@ class Excess:
 
 def read_ledgers(session: Session, cohorts: Cohorts, cursor: "duckdb.DuckDBPyConnection") -> Ledgers:
     """The ledgers of the cohorts, of the answered requests that the cursor sees."""
-    found: dict[str, list[dict[str, object]]] = {"slow": [], "typical": [], "other": []}
-    for row in rows(session.ask("ledger", cursor=cursor, **cohorts.params)):
-        found[str(row["cohort"])].append(row)
-    slow, typical, other = (ledger_of(part) for part in found.values())
-    return Ledgers(cohorts, slow + typical + other, slow, typical)
+
+    def read(interval: Interval) -> Ledger:
+        if cohorts.edge is None:
+            return ledger_of([])
+        params = {"measure": cohorts.slow.measure.name, **interval.params}
+        return ledger_of(rows(session.ask("ledger", cursor=cursor, **params)))
+
+    return Ledgers(cohorts, read(cohorts.slow_ones), read(cohorts.typical_ones))
+
+
+def read_whole(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection") -> Ledger:
+    """The ledger of all answered requests; the cursor is under the filter already."""
+    if not only:
+        return ledger_of(rows(session.ask("ledger_whole", cursor=cursor)))
+    return ledger_of(rows(session.ask("ledger", cursor=cursor, measure=E2E.name, **Interval().params)))
 
 
 def ledger_of(found: Iterable[Mapping[str, object]]) -> Ledger:
@@ -130,7 +131,3 @@ def in_order(parts: Mapping[str, int], order: Order) -> dict[str, int]:
 def _closed(parts: Mapping[str, int], whole: int) -> dict[str, int]:
     """With the row UNNAMED, always: what the parts leave of the whole, added to what already is there."""
     return {**parts, UNNAMED: parts.get(UNNAMED, 0) + whole - sum(parts.values())}
-
-
-def _sum(mine: Mapping[str, int], others: Mapping[str, int], order: Order) -> dict[str, int]:
-    return in_order({name: mine.get(name, 0) + others.get(name, 0) for name in {**mine, **others}}, order)

@@ -14,7 +14,7 @@ from textual.containers import Container
 from console.blame.answer import blame, document
 from console.blame.cohorts import Slow, read_cohorts, slow_ideas
 from console.blame.interference import CLASSES, Interference, read_culprits, read_interference, read_pairs, read_victims
-from console.blame.ledgers import Ledgers, excess, read_ledgers
+from console.blame.ledgers import Ledger, Ledgers, excess, read_ledgers, read_whole
 from console.blame.rows import Row, culprit_rows, matrix_rows, part_rows
 from console.blame.spread import KINDS, Spread, read_spread
 from console.budget import Budget, BudgetError, Verdict, judge
@@ -40,7 +40,7 @@ _LISTED: Final = 50
 _VICTIMS: Final = 500
 
 Rows = Sequence[dict[str, Any]]
-Answer = Ledgers | Spread | Interference | tuple[Rows, Rows]
+Answer = Ledger | Ledgers | Spread | Interference | tuple[Rows, Rows]
 """What a view shows; the two lists are culprits, and victims with their culprits."""
 
 
@@ -107,7 +107,7 @@ class BudgetScreen(RunScreen):
     def _wanted(self) -> tuple[object, ...]:
         """What the view shows; answers are kept by it."""
         return (
-            ("ledgers", self.slow),
+            ("whole",),
             ("ledgers", self.slow),
             ("spread", self.kind),
             ("matrix", self.by),
@@ -118,6 +118,7 @@ class BudgetScreen(RunScreen):
         """Ask for what the view shows, also where an older answer is there: a live run has grown."""
         wanted = self._wanted()
         question: Callable[[Session, duckdb.DuckDBPyConnection], Answer] = {
+            "whole": partial(_read_whole, self.only),
             "ledgers": partial(_read_ledgers, self.only, self.slow),
             "spread": partial(_read_spread, self.only, self.kind),
             "matrix": partial(_read_matrix, self.only, self.by),
@@ -134,7 +135,7 @@ class BudgetScreen(RunScreen):
 
     def _judged(self, verdict: Verdict | str) -> None:
         self._verdict = verdict
-        self.redraw("#table")
+        self.redraw("#detail")
 
     def _ask_behind(self) -> None:
         """Who stands behind the selected part, and who was hit."""
@@ -236,8 +237,8 @@ class BudgetScreen(RunScreen):
     def _rows(self) -> list[Row]:
         """What can be selected in this view."""
         answer = self._answers.get(self._wanted())
-        if isinstance(answer, Ledgers) and VIEWS[self.view] == "budget":
-            return part_rows(getattr(answer.whole, self.kind) if answer.whole.n else [], self.kind)
+        if isinstance(answer, Ledger):
+            return part_rows(getattr(answer, self.kind) if answer.n else [], self.kind)
         if isinstance(answer, Ledgers):
             return part_rows((row.name for row in excess(answer.slow, answer.typical, self.kind)), self.kind)
         if isinstance(answer, Spread):
@@ -282,8 +283,8 @@ class BudgetScreen(RunScreen):
         answer = self._answers.get(self._wanted())
         if answer is None:
             return Table([[("adding up …", "muted")]])
-        if isinstance(answer, Ledgers) and VIEWS[self.view] == "budget":
-            table, other = (text.ledger_table(answer.whole, kind, width) for kind in (self.kind, *self._other_kind()))
+        if isinstance(answer, Ledger):
+            table, other = (text.ledger_table(answer, kind, width) for kind in (self.kind, *self._other_kind()))
             return replace(table, more=[[], *other.lines])
         if isinstance(answer, Ledgers):
             return text.excess_table(answer, self.kind, width)
@@ -306,8 +307,8 @@ class BudgetScreen(RunScreen):
         return [verdict_line(verdict), *table_lines(verdict, width), []]
 
     def _e2e_ns(self) -> int:
-        ledgers = self._answers.get(("ledgers", self.slow))
-        return ledgers.whole.e2e_ns if isinstance(ledgers, Ledgers) else 0
+        whole = self._answers.get(("whole",))
+        return whole.e2e_ns if isinstance(whole, Ledger) else 0
 
     def _detail(self, width: int, height: int) -> list[Line]:
         """What is behind the selected row."""
@@ -333,6 +334,11 @@ class BudgetScreen(RunScreen):
         if not culprits:
             return hit_lines
         return [*text.culprit_table(culprits, 0, width, title=f"Behind {row.name}").lines, [], *hit_lines]
+
+
+def _read_whole(only: Filter, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:
+    session.narrow(cursor, only)
+    return read_whole(session, only, cursor)
 
 
 def _read_ledgers(only: Filter, slow: Slow, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:

@@ -1,6 +1,6 @@
--- How much time did each cohort of answered requests spend, in all, by phase and by cause, in ns? The slow ones are beyond
--- $edge by the measure, or at it too where $at counts; the typical ones between $low and $high, and not slow (SPEC F3).
--- The causes of a cohort sum to its row `e2e`; so do its phases, where spans tile all lives (SPEC F1).
+-- How much time did some of the answered requests spend, in all, by phase and by cause, in ns? Those between $low and $high
+-- by the measure, the ends included where $low_too and $high_too say so; an end that is NULL is none (SPEC F3).
+-- Causes sum to the row `e2e`; so do phases, where spans tile all lives (SPEC F1).
 WITH lived AS (
     SELECT
         rid, attempt, e2e_ns,
@@ -8,25 +8,19 @@ WITH lived AS (
     FROM latency
     WHERE status = 'ok' AND e2e_ns IS NOT NULL
 ),
-sided AS (
-    SELECT
-        rid, attempt, e2e_ns,
-        CASE
-            WHEN ns > $edge::DOUBLE OR (ns = $edge::DOUBLE AND $at) THEN 'slow'
-            WHEN ns BETWEEN $low::DOUBLE AND $high::DOUBLE THEN 'typical'
-            ELSE 'other'
-        END AS cohort
+members AS (
+    SELECT rid, attempt, e2e_ns
     FROM lived
+    WHERE coalesce(ns > $low::DOUBLE OR ($low_too AND ns = $low::DOUBLE), $low::DOUBLE IS NULL)
+        AND coalesce(ns < $high::DOUBLE OR ($high_too AND ns = $high::DOUBLE), $high::DOUBLE IS NULL)
 )
-SELECT cohort, 'e2e' AS kind, 'E2E' AS name, sum(e2e_ns)::BIGINT AS ns, count(*) AS n, true AS measured
-FROM sided
-GROUP BY cohort
+SELECT 'e2e' AS kind, 'E2E' AS name, coalesce(sum(e2e_ns), 0)::BIGINT AS ns, count(*) AS n, true AS measured FROM members
 UNION ALL
-SELECT cohort, 'phase', name, sum("end" - start)::BIGINT, NULL, true
-FROM sided JOIN spans USING (rid, attempt)
-GROUP BY cohort, name
+SELECT 'phase', name, sum("end" - start)::BIGINT, NULL, true
+FROM spans SEMI JOIN members USING (rid, attempt)
+GROUP BY name
 UNION ALL
-SELECT cohort, 'cause', cause, sum(ns)::BIGINT, NULL, bool_and(measured)
-FROM sided JOIN causes USING (rid, attempt)
-GROUP BY cohort, cause
+SELECT 'cause', cause, sum(ns)::BIGINT, NULL, bool_and(measured)
+FROM causes SEMI JOIN members USING (rid, attempt)
+GROUP BY cause
 ORDER BY ALL

@@ -30,7 +30,7 @@ def blame_lines(found: Blame, width: int) -> list[Line]:
 
 
 def _all(found: Blame, width: int) -> Iterator[Line]:
-    whole, spreads = found.ledgers.whole, found.spread
+    whole, spreads = found.whole, found.spread
     yield [(clean(found.run), "strong bold")]
     yield from filter_lines(str(found.only), width)
     tables = (

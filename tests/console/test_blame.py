@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from console.blame.answer import blame, document
 from console.blame.cohorts import Slow, SlowError, parse_slow, read_cohorts
 from console.blame.interference import CLASSES, interference_of, read_culprits, read_interference, read_pairs
-from console.blame.ledgers import Ledger, excess, read_ledgers
+from console.blame.ledgers import excess, ledger_of, read_ledgers, read_whole
 from console.blame.spread import KINDS, read_spread, spread_of
 from console.cli import main
+from console.filter import EVERYTHING
 from console.filter_language import parse_filter
 from console.measures import E2E, TPOT, TTFT
 from console.report import UNNAMED
@@ -77,6 +78,8 @@ def test_cohorts_are_what_a_hand_written_question_finds(session: Session, text: 
     with session.connect() as cursor:
         cohorts = read_cohorts(session, slow, cursor)
         ledgers = read_ledgers(session, cohorts, cursor)
+        whole = read_whole(session, EVERYTHING, cursor)
+        assert read_whole(session, parse_filter("status:ok"), cursor) == whole
     column = f"{slow.measure.name}_ns"
     rows = session.query(f"SELECT {column} AS ns FROM latency WHERE status = 'ok'").to_pylist()
     times = sorted(row["ns"] for row in rows if row["ns"] is not None)
@@ -90,7 +93,7 @@ def test_cohorts_are_what_a_hand_written_question_finds(session: Session, text: 
     typical = [ns for ns in times if rank(Fraction(1, 4)) <= ns <= rank(Fraction(3, 4)) and not is_slow(ns)]
     assert ledgers.slow.n == sum(map(is_slow, times))
     assert ledgers.typical.n == len(typical)
-    assert ledgers.whole.n == len(rows)
+    assert whole.n == len(rows)
     if slow.measure is not TPOT:  # a filter has whole ns
         assert session.picked(cohorts.slow_filter).num_rows == ledgers.slow.n
 
@@ -99,7 +102,7 @@ def test_cohorts_are_what_a_hand_written_question_finds(session: Session, text: 
 def test_the_excess_sums_to_the_difference_of_the_means(session: Session, text: str) -> None:
     with session.connect() as cursor:
         found = read_ledgers(session, read_cohorts(session, parse_slow(text), cursor), cursor)
-    for ledger in (found.whole, found.slow, found.typical):
+    for ledger in (found.slow, found.typical):
         assert sum(ledger.phases.values()) == sum(ledger.causes.values()) == ledger.e2e_ns
         assert UNNAMED in ledger.phases
         assert UNNAMED in ledger.causes
@@ -120,6 +123,7 @@ def test_long_prompts_stall_the_slow_ones_of_the_served_run(session: Session) ->
     chats = parse_filter("id:chat-*")
     found = blame(session, chats, by="prompt")
     assert found.ledgers.slow.n == 3
+    assert found.whole.n == 52
     assert excess(found.ledgers.slow, found.ledgers.typical, "causes")[0].name == "STALLED_BY_PREFILL"
     assert str(found.culprits[0]["culprit_id"]).startswith("long-")
     assert found.interference.culprits[0] == "512-2047"
@@ -127,11 +131,19 @@ def test_long_prompts_stall_the_slow_ones_of_the_served_run(session: Session) ->
 
 
 def test_a_missing_nanosecond_is_unnamed_and_shown() -> None:
-    ledger = Ledger(1, 100, {"queue": 60, UNNAMED: 40}, {"DECODE": 90, UNNAMED: 10})
-    both = ledger + Ledger(1, 50, {"prefill": 50, UNNAMED: 0}, {"DECODE": 45, UNNAMED: 5}, frozenset({"DECODE"}))
-    assert both.phases == {"queue": 60, "prefill": 50, UNNAMED: 40}
-    assert both.causes == {"DECODE": 135, UNNAMED: 15}
-    assert list(both.phases)[-1] == list(both.causes)[-1] == UNNAMED
+    rows: list[dict[str, object]] = [
+        {"kind": "e2e", "name": "E2E", "ns": 100, "n": 2, "measured": True},
+        {"kind": "phase", "name": "queue", "ns": 60, "n": None, "measured": True},
+        {"kind": "cause", "name": UNNAMED, "ns": 7, "n": None, "measured": True},
+        {"kind": "cause", "name": "DECODE", "ns": 90, "n": None, "measured": False},
+    ]
+    ledger = ledger_of(rows)
+    assert ledger.phases == {"queue": 60, UNNAMED: 40}
+    assert ledger.causes == {"DECODE": 90, UNNAMED: 10}
+    assert list(ledger.causes)[-1] == UNNAMED
+    assert ledger.n == 2
+    assert ledger.mean(ledger.e2e_ns) == Fraction(50)
+    assert ledger.modelled == {"DECODE"}
 
 
 PARTS = st.lists(
@@ -252,7 +264,7 @@ def test_odd_runs_are_told_of_within_any_width(tmp_path: Path, make: Callable[[P
             json.dumps(document(found), allow_nan=False)
             for width in (60, 80, 160):
                 assert all(width_of(line) <= width for line in blame_lines(found, width))
-            whole = found.ledgers.whole
+            whole = found.whole
             assert sum(whole.phases.values()) == sum(whole.causes.values()) == whole.e2e_ns == found.interference.e2e_ns
 
 
