@@ -44,6 +44,11 @@ class Found:
     pending: bool = True
 
     @property
+    def whole(self) -> bool:
+        """Whether all of it is there."""
+        return not self.pending and bool(self.life["family"])
+
+    @property
     def rid(self) -> int:
         """Its number."""
         rid: int = self.life["request"]["rid"]
@@ -111,13 +116,17 @@ class RequestScreen(RunScreen):
         self._way_back: list[int] = []
         self._asked: int | None = None
         self._nothing = False
+        self._turned_to: object = None
 
     def body(self) -> ComposeResult:
         """One page of panes."""
         yield Page(self._page, self._spots)
 
     def turn(self) -> None:
-        """Read the chosen request (again)."""
+        """Read the chosen request (again); nothing of another run is kept."""
+        if self._turned_to is not self.book:
+            self._turned_to, self.found, self.panes = self.book, None, []
+            self._way_back.clear()
         self._read(self.tailtrace.chosen)
 
     def on_screen_resume(self) -> None:
@@ -129,7 +138,7 @@ class RequestScreen(RunScreen):
 
     def shown(self) -> Shown | None:
         """What `tailtrace request` has of it."""
-        if self.found is None or self.found.pending:
+        if self.found is None or not self.found.whole:
             return None
         life, name = self.found.life, self.book.name
         wanted = life["request"]["request_id"] or f"req:{self.found.rid}"
@@ -138,7 +147,7 @@ class RequestScreen(RunScreen):
 
     def copied(self) -> tuple[str, str] | None:
         """Its whole account as text."""
-        if self.found is None or self.found.pending:
+        if self.found is None or not self.found.whole:
             return None
         return paint(request_lines(self.found.life, _LEGIBLE)), "the request's account"
 

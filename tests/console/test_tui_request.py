@@ -170,6 +170,24 @@ async def test_the_mouse_selects_lists_and_rows(run: Path) -> None:
         assert told(app)["rid"] != rid
 
 
+async def test_another_run_has_requests_of_its_own(run: Path, tmp_path: Path) -> None:
+    other = served(tmp_path, "immediate", immediate=True)
+    app = build([run, other], "request")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "c")
+        here = told(app)
+        app.books[1].chosen = int(str(here["rid"]))
+        await press(pilot, "tab")
+        assert (told(app)["rid"], app.books[1].chosen) == (here["rid"], here["rid"])
+        assert told(app)["e2e_ns"] != here["e2e_ns"]
+        assert f"sum {told(app)['e2e_ns']:,} ns = E2E" in screen_text(app)
+        await press(pilot, "escape")
+        assert isinstance(app.screen, TimelineScreen), "the way back leads to no request of another run"
+        await press(pilot, "shift+tab", "3")
+        assert told(app) == here
+
+
 async def test_lists_and_rows_are_a_letter_away(run: Path) -> None:
     app = build([run], "request")
     async with app.run_test(size=(160, 48)) as pilot:
