@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from engine.config import Config, CostConfig, KvConfig, SchedulerConfig
+from engine.simulate.cost import LinearCost, TwoRegimes
 from engine.simulate.formats import read
 from engine.simulate.jumped import jump_through
 from engine.simulate.run import record_workload
@@ -52,6 +53,12 @@ def setup_for(workload: Workload, num_blocks: int = 0) -> Setup:
     """`num_blocks` 0: memory never ends."""
     scheduler = SchedulerConfig(max_num_seqs=256, max_num_batched_tokens=2048)
     return Setup.of(Config(scheduler=scheduler, kv=KvConfig(num_blocks=num_blocks), cost=COST), workload.longest)
+
+
+def two_regimes(setup: Setup) -> Setup:
+    """With steps that cost twice as much by themselves where they compute prompts, as fits to recordings find."""
+    cost = LinearCost.of(COST)
+    return replace(setup, cost=TwoRegimes(cost, replace(cost, step=2 * cost.step)))
 
 
 def timed(work: Callable[[], object], requests: int, rounds: int) -> dict[str, float]:
@@ -106,6 +113,7 @@ def main() -> int:
         "output_tokens": int(workload.output_tokens.sum()),
         "aims_requests_per_s": AIMS,
         "summary": timed(lambda: jump_through(setup, workload), len(workload), ROUNDS),
+        "summary_two_regimes": timed(lambda: jump_through(two_regimes(setup), workload), len(workload), ROUNDS),
         "summary_tight_memory": timed(lambda: jump_through(tight, workload), len(workload), ROUNDS),
         "tables": timed(lambda: recorded(setup, workload), len(workload), 3),
         "every_pass": timed(lambda: step_through(setup_for(few), OpenLoop(few, few.request)), len(few), 1),
