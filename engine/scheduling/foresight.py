@@ -43,14 +43,15 @@ class Foresight:
             return None
         held = 0
         if self._config.policy == "static":  # a dynamic batch leaves for the deadlines of those in it
-            starts = self._after(place, tokens, request.prompt_tokens)
+            starts = self._after(place, tokens, request.prompt_tokens, beside_them=True)
             held = self._held_until([*self._batch(len(waiting)), request]) - (ends if starts is None else starts)
         return ends + max(held, 0) + 2 * self._view.way_ns
 
     def start(self, place: int) -> int | None:
         """When the one that waits in that place, from 0, will have started if nobody else comes."""
         waiting = list(self._view.waiting.values())
-        starts = self._after(self._place(place), self._tokens(waiting[:place]), waiting[place].request.prompt_tokens)
+        tokens, context = self._tokens(waiting[:place]), waiting[place].request.prompt_tokens
+        starts = self._after(self._place(place), tokens, context, beside_them=True)
         return None if starts is None else max(starts, self._held_until(self._batch(place)))
 
     def _batch(self, place: int) -> list[Request]:
@@ -127,13 +128,14 @@ class Foresight:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def _after(self, place: Place, tokens: int, context: int) -> int | None:
-        """When a place has passed, if the passes that compute prompts have `tokens` of them to compute together."""
+    def _after(self, place: Place, tokens: int, context: int, *, beside_them: bool = False) -> int | None:
+        """When a place has passed, if the passes that compute prompts have `tokens` of them to compute together; or all
+        but those that a last pass has room for `beside_them`."""
         decodes, prompts = place[0] - place[1], place[1]
         beside = min(len(self._view.running) + len(self._view.waiting) + 1, self._slots)
-        chunk = min(tokens, max(self._config.max_num_batched_tokens - beside + 1, 1))
-        mixing = max(-(-tokens // chunk), prompts) if chunk else 0
-        mixed = self._pass_ns(beside, chunk, context) if mixing else 0
+        room = max(self._config.max_num_batched_tokens - beside + 1, 1)
+        mixing = max(tokens // room if beside_them else -(-tokens // room), prompts)
+        mixed = self._pass_ns(beside, min(tokens, room), context) if mixing else 0
         decoding = self._pass_ns(beside, 0, context) if decodes or not mixing else 0
         if mixed is None or decoding is None:
             return None

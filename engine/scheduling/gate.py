@@ -6,8 +6,8 @@ others leave `reserved_share` of it to those. What can't be foreseen does not re
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -99,7 +99,7 @@ class Gate:
         rate, tokens = self._tokens_per_ns(), request.prompt_tokens + request.max_tokens
         objections = list(self._objections(request, view, rate, now))
         if objections:
-            return _until_none_objects(objections)
+            return max(objections, key=_lasts)
         if rate:
             self._rates.charge(request.tenant, tokens, now, rate)
         view.send(request, tokens if rate else 0)
@@ -197,11 +197,9 @@ class Gate:
         return self._config.tenant_tokens_per_s / 1e9
 
 
-def _until_none_objects(objections: Sequence[Admission]) -> Admission:
-    """The first of them, with the wait after which the last is gone; None where one of them never is."""
-    waits = [objection.retry_after_ms for objection in objections if objection.retry_after_ms is not None]
-    wait_ms = max(waits) if len(waits) == len(objections) else None
-    return replace(objections[0], retry_after_ms=wait_ms)
+def _lasts(objection: Admission) -> float:
+    """How long an objection stands, in ms: the one that stands longest is told."""
+    return math.inf if objection.retry_after_ms is None else objection.retry_after_ms
 
 
 def _prompt(request: Request) -> int:

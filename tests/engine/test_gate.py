@@ -190,6 +190,16 @@ def test_a_full_queue_refuses_by_the_memory_that_it_would_need() -> None:
     assert all(unknown.ask(9_000).accepted for _ in range(9)), "what a token takes is not known"
 
 
+def test_of_several_objections_the_one_that_stands_longest_is_told() -> None:
+    """So that whoever comes when it was told to finds none of them."""
+    door = Door(max_num_seqs=1, max_queue_size=1, tenant_tokens_per_s=10, tenant_burst_tokens=20)
+    assert door.ask(9, 9, tenant="ada").accepted
+    first = door.ask(1, 1, tenant="ada")
+    assert (first.why, first.retry_after_ms) == (Reason.QUEUE_FULL, 1), "two of its tokens are left"
+    second = door.ask(2, 2, tenant="ada")
+    assert (second.why, second.retry_after_ms) == (Reason.RATE_LIMIT, 201)
+
+
 def test_the_first_level_has_what_is_reserved_for_it() -> None:
     """SPEC C7: free first."""
     door = Door(max_num_seqs=1, max_queue_size=4, reserved_share=0.5, tiers=("paid", "free"))
