@@ -96,7 +96,7 @@ class TimelineScreen(StretchScreen):
         self.page = self._wanted = self._learning = None
         self.action_close()
         if self._turned_to is not self.book:
-            self.frame = None  # of the same run the last picture stays until there is a new one
+            self.frame = self._last_chosen = None  # of the same run the last picture stays until there is a new one
         lanes = self.book.lanes_under(self.only)
         if lanes is None:
             self.ask("lanes", partial(read_lanes, self.book, self.only), self._read)

@@ -318,6 +318,22 @@ async def test_it_plays_only_while_it_is_looked_at(run: Path, monkeypatch: pytes
         assert not screen.replay.playhead.playing
 
 
+async def test_each_run_keeps_its_chosen_request(run: Path, tmp_path: Path) -> None:
+    app = build([run, served(tmp_path, "immediate", immediate=True)], "timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "j", "j", "j")
+        _, replay, _ = timeline(app)
+        chosen = app.chosen
+        app.books[1].chosen = chosen
+        await press(pilot, "tab")
+        _, other, _ = timeline(app)
+        assert other is not replay
+        lane = other.lane()
+        assert lane is not None
+        assert lane.rid == chosen == app.chosen
+
+
 async def test_many_workers_share_the_room(tmp_path: Path) -> None:
     """All strips of the one that is looked at, one line for each other."""
     steps = [
