@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from typing import Final
 
 from console.commands import FILTER_HELP, RUN_HELP
 from console.engine_view.answer import engine
@@ -13,6 +14,9 @@ from console.text.engine import engine_lines
 from console.text.engine_strips import parts_for
 from console.text.paint import show, terminal_width
 from recorder.copies import local
+
+_PARTS: Final = 120
+"""In so many parts JSON tells its series, whatever the terminal is."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +33,8 @@ def run(args: argparse.Namespace) -> int:
     only = parse_filter(args.filter)
     width = terminal_width()
     with Session(local(args.path)) as session, session.connect() as cursor:
-        look = Look(stretch(args.window, whole(session)), args.worker, parts_for(width))
+        parts = _PARTS if args.json else parts_for(width)
+        look = Look(stretch(args.window, whole(session)), args.worker, parts)
         found = engine(session, only, look.of_run(session), cursor)
     if args.json:
         write_json(sys.stdout, found.report)

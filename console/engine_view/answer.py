@@ -123,7 +123,7 @@ def explained(asking: Asking, view: EngineView) -> EngineView:
     kv = with_dead(asking, view.kv)
     tail, refusals = _requests(asking)
     breath = find_rhythm(asking)
-    pressed = pressure(bins.waiting_mean, np.where(bins.busy_ns > 0, bins.batch, np.nan), view.preempted)
+    pressed = _pressed(bins, view.preempted)
     findings = (*pressed, *tail.findings, *refusals.findings, *breath.findings)
     report: EngineReport = {
         **view.report,
@@ -137,6 +137,17 @@ def explained(asking: Asking, view: EngineView) -> EngineView:
         "series": _series(bins, kv, view.preempted),
     }
     return replace(view, report=report, kv=kv, about=About(tail, refusals, breath, findings))
+
+
+def _pressed(bins: Bins, preempted: Floats) -> tuple[Finding, ...]:
+    """What grows and what shrinks from third to third."""
+    time, busy = bins.in_thirds(bins.all_ns), bins.in_thirds(np.nan_to_num(bins.busy_ns))
+    waiting, batch = bins.in_thirds(bins.waiting_time) * bins.workers, bins.in_thirds(bins.batch_time)
+    return pressure(
+        np.divide(waiting, time, out=np.full(3, np.nan), where=time > 0),
+        np.divide(batch, busy, out=np.full(3, np.nan), where=busy > 0),
+        bins.in_thirds(np.nan_to_num(preempted)),
+    )
 
 
 def _requests(asking: Asking) -> tuple[Pulse, Board]:

@@ -19,14 +19,15 @@ _SUMS: Final = (
     "ns", "exec_ns", "sched_ns", "post_ns", "device_ns", "batch_time", "prefill_time", "decode_time",
     "running_time", "waiting_time", "held_time",
 )  # fmt: skip
-_PEAKS: Final = ("batch_max", "tokens_max", "waiting_max", "running_max", "held_max", "kv_total")
+_PEAKS: Final = ("batch_max", "tokens_max", "waiting_max", "running_max", "held_max", "free_max", "kv_total")
 
 
 @dataclass(frozen=True)
 class Bins:
-    """`kinds` and `reasons` are ns in each part; the rest is named as it is shown."""
+    """`kinds` and `reasons` are ns in each part; `..._time` amounts times ns; the rest is named as it is shown."""
 
     count: int
+    workers: int
     kinds: Mapping[str, Floats]
     reasons: Mapping[str, Floats]
     busy_ns: Floats
@@ -40,10 +41,13 @@ class Bins:
     decode_tokens: Floats
     running: Floats
     waiting: Floats
-    waiting_mean: Floats
     held: Floats
-    held_mean: Floats
+    free: Floats
     blocks: Floats
+    batch_time: Floats
+    running_time: Floats
+    waiting_time: Floats
+    held_time: Floats
     sched_ns: Floats
     post_ns: Floats
     batch_max: int
@@ -56,10 +60,14 @@ class Bins:
         shares: Floats = np.divide(amount, self.all_ns, out=np.full(self.count, np.nan), where=self.all_ns > 0)
         return shares
 
-    def mean(self, amount: Floats) -> float | None:
-        """The mean over the time recorded of something told for each part."""
-        whole = float(np.nansum(self.all_ns))
-        return float(np.nansum(amount * self.all_ns)) / whole if whole else None
+    def level(self, amount_time: Floats) -> float | None:
+        """The mean over time of an amount times ns, summed over the workers; the same for any number of parts."""
+        whole = float(self.all_ns.sum())
+        return float(amount_time.sum()) / whole * self.workers if whole else None
+
+    def in_thirds(self, amounts: Floats) -> Floats:
+        """The sums of three equal parts of the stretch, exact where `count` is a multiple of three."""
+        return np.array([part.sum() for part in np.array_split(amounts, 3)])
 
 
 def binned(answer: pa.Table, count: int) -> Bins:
@@ -75,6 +83,7 @@ def binned(answer: pa.Table, count: int) -> Bins:
     hosts = cells.total("sched_ns", computing), cells.total("post_ns", computing)
     return Bins(
         count,
+        cells.workers,
         {kind.value: cells.total("ns", cells.kinds == kind.value) for kind in kinds},
         {reason.value: cells.total("ns", cells.reasons == reason.value) for reason in reasons},
         busy_ns=_known(busy, seen),
@@ -88,10 +97,13 @@ def binned(answer: pa.Table, count: int) -> Bins:
         decode_tokens=_known(_of_steps(cells.total("decode_time", computing), busy), seen),
         running=_known(cells.peak("running_max"), seen),
         waiting=_known(cells.peak("waiting_max"), seen),
-        waiting_mean=_known(cells.over_time("waiting_time"), seen),
         held=_known(cells.peak("held_max"), seen),
-        held_mean=_known(cells.over_time("held_time"), seen),
+        free=_known(cells.peak("free_max"), seen),
         blocks=_known(cells.peak("kv_total"), seen),
+        batch_time=cells.total("batch_time", computing),
+        running_time=cells.total("running_time"),
+        waiting_time=cells.total("waiting_time"),
+        held_time=cells.total("held_time"),
         sched_ns=_known(hosts[0], seen),
         post_ns=_known(hosts[1], seen),
         batch_max=int(cells.column("batch_max").max(initial=0)),
@@ -110,6 +122,11 @@ class _Cells:
         self.kinds, self.reasons = (np.asarray(answer[name].to_pylist(), dtype=object) for name in ("kind", "reason"))
         self._workers, self._worker = np.unique(answer["worker"].to_numpy(), return_inverse=True)
 
+    @property
+    def workers(self) -> int:
+        """How many workers there are."""
+        return len(self._workers)
+
     def column(self, name: str) -> Floats:
         column: Floats = self._columns[name]
         return column
@@ -124,14 +141,6 @@ class _Cells:
         highest = np.zeros((len(self._workers), self._count))
         np.maximum.at(highest, (self._worker, self.bins), self._columns[name])
         summed: Floats = highest.sum(axis=0)
-        return summed
-
-    def over_time(self, name: str) -> Floats:
-        """The mean over time of each worker in each part, summed over the workers."""
-        amounts, time = np.zeros((2, len(self._workers), self._count))
-        np.add.at(amounts, (self._worker, self.bins), self._columns[name])
-        np.add.at(time, (self._worker, self.bins), self._columns["ns"])
-        summed: Floats = np.nan_to_num(_ratio(amounts, time)).sum(axis=0)
         return summed
 
 

@@ -24,42 +24,48 @@ DEAD: Final = (
 
 @dataclass(frozen=True)
 class KvLedger:
-    """Blocks in each part of the stretch; `cached` is an upper bound, and NaN where the configuration is not known."""
+    """Blocks in each part of the stretch; `cached` is an upper bound, and NaN where the configuration is not known.
+
+    `..._most` and `free_least` are of the whole stretch, whatever its parts are.
+    """
 
     total: int
     held: Floats
-    free: Floats
     cached: Floats
     dead: Floats
-    dead_block_s: float
+    held_most: int | None
+    cached_most: int | None
+    dead_most: int = 0
+    dead_block_s: float = 0.0
     """Blocks times seconds that were held for nobody."""
-    dead_rows: list[dict[str, Any]]
+    dead_rows: tuple[dict[str, Any], ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The numbers of it."""
         return {
             "blocks": self.total,
-            "held_max": _most(self.held),
-            "free_min": None if np.isnan(self.free).all() else int(np.nanmin(self.free)),
-            "cached_at_most": _most(self.cached),
-            "dead_max": _most(self.dead),
+            "held_max": self.held_most,
+            "free_min": None if self.held_most is None else self.total - self.held_most,
+            "cached_at_most": self.cached_most,
+            "dead_max": self.dead_most,
             "dead_block_s": self.dead_block_s,
-            "dead": self.dead_rows[:_SHOWN],
+            "dead": list(self.dead_rows[:_SHOWN]),
             "dead_requests": len(self.dead_rows),
         }
 
 
 def kv_ledger(bins: Bins, kv: Mapping[str, Any], changes: pa.Table) -> KvLedger:
     """Held and free as recorded with each pass, and what can be cached at most under the configuration `kv`."""
-    free = bins.blocks - bins.held
+    cached = _cached(bins, changes, kv)
+    given_back = int(changes["freed_blocks"].to_numpy().sum())
+    free = _most(bins.free)
     return KvLedger(
-        total=int(np.nanmax(bins.blocks)) if not np.isnan(bins.blocks).all() else 0,
+        total=_most(bins.blocks) or 0,
         held=bins.held,
-        free=free,
-        cached=_cached(free, changes, kv),
+        cached=cached,
         dead=np.full(bins.count, np.nan),
-        dead_block_s=0.0,
-        dead_rows=[],
+        held_most=_most(bins.held),
+        cached_most=None if free is None or np.isnan(cached).all() else min(free, given_back) if cached.any() else 0,
     )
 
 
@@ -67,12 +73,13 @@ def with_dead(asking: Asking, ledger: KvLedger) -> KvLedger:
     """The same with what was held for nobody."""
     rows = asking.ask("engine_dead")
     since, until, blocks = (rows[name].to_numpy() for name in ("since", "until", "blocks"))
-    count = len(ledger.held)
+    levels = held_between(since, until, blocks, asking.look.window, len(ledger.held))
     return replace(
         ledger,
-        dead=np.minimum(held_between(since, until, blocks, asking.look.window, count), ledger.held),
+        dead=np.minimum(levels, ledger.held),
+        dead_most=min(int(levels.max(initial=0)), ledger.held_most or 0),
         dead_block_s=float(((until - since).astype(float) * blocks).sum()) / 1e9,
-        dead_rows=_largest_first(rows),
+        dead_rows=tuple(_largest_first(rows)),
     )
 
 
@@ -90,14 +97,14 @@ def held_between(since: Ints, until: Ints, blocks: Ints, window: Window, count: 
     return peaks
 
 
-def _cached(free: Floats, changes: pa.Table, kv: Mapping[str, Any]) -> Floats:
+def _cached(bins: Bins, changes: pa.Table, kv: Mapping[str, Any]) -> Floats:
     if "enable_prefix_caching" not in kv:
-        return np.full(len(free), np.nan)
+        return np.full(bins.count, np.nan)
     if not kv["enable_prefix_caching"]:
-        return np.where(np.isnan(free), np.nan, 0.0)
+        return np.where(np.isnan(bins.free), np.nan, 0.0)
     before = changes["freed_blocks"].to_numpy()[changes["bin"].to_numpy() < 0].sum()
-    given_back = before + per_part(changes, "freed_blocks", len(free)).cumsum()
-    cached: Floats = np.minimum(free, given_back)
+    given_back = before + per_part(changes, "freed_blocks", bins.count).cumsum()
+    cached: Floats = np.minimum(bins.free, given_back)
     return cached
 
 

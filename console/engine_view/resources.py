@@ -48,11 +48,12 @@ def resources(
 
 
 def _slots(bins: Bins, scheduler: Mapping[str, Any], events: Counts) -> Resource:
-    limit = _slot_limit(scheduler)
+    of_one = _slot_limit(scheduler)
+    limit = None if of_one is None else of_one * bins.workers
     return Resource(
         name="scheduler slots",
         limit=limit,
-        utilisation=_over(bins.mean(bins.running), limit),
+        utilisation=_over(bins.level(bins.running_time), limit),
         peak=_over(_highest(bins.running), limit),
         utilisation_of="requests running / the most that may",
         saturation=_waited_for(bins, _SLOTS),
@@ -95,7 +96,7 @@ def _kv(bins: Bins, events: Counts) -> Resource:
     return Resource(
         name="KV blocks",
         limit=blocks,
-        utilisation=_over(bins.mean(bins.held_mean), blocks),
+        utilisation=_over(bins.level(bins.held_time), blocks),
         peak=_over(_highest(bins.held), blocks),
         utilisation_of="blocks held / blocks",
         saturation=_waited_for(bins, _BLOCKS),
@@ -112,7 +113,7 @@ def _device(bins: Bins, events: Counts) -> Resource:
         name="device",
         limit=None,
         utilisation=float(np.nansum(bins.device_ns)) / whole if whole else None,
-        peak=_highest(bins.share(bins.device_ns)),
+        peak=None,
         utilisation_of="device time of steps / time",
         saturation=bins.contended_ns / whole if whole else None,
         saturation_of="time it worked while somebody waited to be started",

@@ -46,6 +46,7 @@ SELECT
     max(waiting) AS waiting_max,
     max(running) AS running_max,
     max(kv_total - kv_free) AS held_max,
+    max(kv_free) AS free_max,
     max(kv_total) AS kv_total
 FROM timed
 GROUP BY worker, bin, kind, reason

@@ -17,7 +17,7 @@ _WIDE_GUTTER: Final = 24
 _WIDE: Final = 100
 A_COLUMN: Final = 2
 """Parts of the stretch in a column: braille has two dots beside each other."""
-_MOST_COLUMNS: Final = 1_000
+_MOST_COLUMNS: Final = 999
 
 DEVICE: Final = Look("█", "phase.decode")
 EXECUTION: Final = Look("▓", "flight")
@@ -33,8 +33,8 @@ def gutter(width: int) -> int:
 
 
 def parts_for(width: int) -> int:
-    """In how many equal parts a stretch has to be asked for, to fill strips of `width` cells."""
-    return A_COLUMN * min(max(width - gutter(width), 1), _MOST_COLUMNS)
+    """In how many equal parts a stretch is asked for, to fill strips of `width` cells; a multiple of three."""
+    return A_COLUMN * min(max((width - gutter(width)) // 3, 1) * 3, _MOST_COLUMNS)
 
 
 def reason_look(reason: str) -> Look:
@@ -66,8 +66,9 @@ def _axis(view: EngineView, width: int) -> Line:
 
 def _strips(view: EngineView, height: int) -> Iterator[Strip]:
     bins = view.bins
-    computing = bins.mean(bins.share(bins.busy_ns))
-    yield Strip("passes", "-" if computing is None else f"{computing:.0%} busy", [_most(bins.kinds, STEPS)])
+    whole = bins.all_ns.sum()
+    computing = f"{np.nansum(bins.busy_ns) / whole:.0%} busy" if whole else "-"
+    yield Strip("passes", computing, [_most(bins.kinds, STEPS)])
     yield Strip("tokens", f"max {bins.tokens_max:,}", _composition(view, height))
     yield Strip("batch", f"max {bins.batch_max:,}", braille(bins.batch, max(bins.batch_max, 1), height, _DECODE.style))
     most = highest(bins.waiting)

@@ -299,6 +299,38 @@ def test_a_driver_s_readings_are_the_rhythm_where_there_are_some(tmp_path: Path)
     assert bare.mean == pytest.approx(1.0)
 
 
+def told_in_parts(folder: Path, bins: int) -> dict[str, Any]:
+    """Everything but the series of a run with something of each kind, asked for in so many parts."""
+    lost = {"other_rid": 2, "reason": Reason.KV_BLOCKS, "freed_blocks": 2, "lost_tokens": 5}
+    rows = {
+        "requests": [answered(1, deadline=40 * MS), answered(2), refused(3, 5, "x")],
+        "steps": [
+            {**row, "waiting": i, "running": i % 3, "kv_free": 8 - i % 4, "num_decode_requests": 9 - i}
+            for i, row in enumerate(working(9))
+        ],
+        "events": [event(30, 2, EventKind.PREEMPTED, **lost), event(88, 1, EventKind.FINISHED, freed_blocks=3)],
+    }
+    caching = {**CONFIG, "kv": {"enable_prefix_caching": True}}
+    with Session(write_run(folder / str(bins), rows, config=caching)) as opened:
+        report: dict[str, Any] = {**look_at(opened, bins=bins).report}
+    del report["series"]
+    return report
+
+
+def test_the_numbers_do_not_depend_on_how_many_columns_there_are(tmp_path: Path) -> None:
+    first = told_in_parts(tmp_path, 3)
+    for bins in (30, 174, 900):
+        other = told_in_parts(tmp_path, bins)
+        for name, told in first.items():
+            if name in {"time", "batch"}:
+                assert other[name] == pytest.approx(told), name
+            elif name != "resources":
+                assert other[name] == told, name
+        for one, more in zip(first["resources"], other["resources"], strict=True):
+            assert more["utilisation"] == (None if one["utilisation"] is None else pytest.approx(one["utilisation"]))
+            assert {**more, "utilisation": 0} == {**one, "utilisation": 0}
+
+
 def test_workers_are_seen_one_by_one_and_together(tmp_path: Path) -> None:
     other = [{**row, "worker": 1, "running": 3, "kv_total": 4, "kv_free": 0} for row in working()]
     run = write_run(tmp_path, {"requests": [answered(1)], "steps": [*working(), *other]}, config=CONFIG)
@@ -307,6 +339,7 @@ def test_workers_are_seen_one_by_one_and_together(tmp_path: Path) -> None:
     assert both.bins.running.tolist() == [4.0] * 10
     assert one.bins.running.tolist() == [3.0] * 10
     assert (both.kv.total, one.kv.total) == (12, 4)
+    assert both.report["resources"][0]["utilisation"] == (3 + 1) / (2 * 4)
     assert both.report["time"]["recorded_ns"] == 2 * (one.report["time"]["recorded_ns"] or 0)
 
 
