@@ -220,6 +220,7 @@ class TimelineScreen(StretchScreen):
         """Back to the newest records."""
         self.action_close()
         if self.replay is not None:
+            self.replay.drop_stretch()
             self.replay.to_edge()
             self.draw()
 

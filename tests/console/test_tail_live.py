@@ -105,7 +105,7 @@ async def test_the_view_moves_with_the_run(engine: Engine) -> None:
         assert isinstance(app.watch_live.mode, Following)
 
 
-@pytest.mark.parametrize("keys", [["home"], ["k"], ["left"], ["enter"], ["comma"]])
+@pytest.mark.parametrize("keys", [["home"], ["k"], ["left"], ["enter"], ["comma"], ["v"]])
 async def test_looking_away_holds_the_view_and_g_returns(engine: Engine, keys: list[str]) -> None:
     async with watching(LocalFeed(engine.run)) as (app, pilot):
         watch = app.watch_live
@@ -125,6 +125,23 @@ async def test_looking_away_holds_the_view_and_g_returns(engine: Engine, keys: l
         await comes(pilot, lambda: lanes_shown(app) == lanes_written(engine.run) > before, "the live edge")
         assert isinstance(watch.mode, Following)
         assert "held" not in screen_text(app)
+
+
+async def test_reading_of_one_request_holds_the_view(engine: Engine) -> None:
+    async with watching(LocalFeed(engine.run)) as (app, pilot):
+        watch = app.watch_live
+        assert watch is not None
+        await comes(pilot, lambda: lanes_shown(app) > 0, "what there is")
+        await press(pilot, "3")
+        await comes(pilot, has(app, "Token gaps"), "the request")
+        assert isinstance(watch.mode, Held)
+        revision = app.book.revision
+        engine.passes(30)
+        await comes(pilot, lambda: watch.new > 0, "new records are counted")
+        assert app.book.revision == revision
+        await press(pilot, "G")
+        await comes(pilot, lambda: app.book.revision > revision, "it is read again")
+        await comes(pilot, lambda: isinstance(watch.mode, Held), "and held again")
 
 
 async def test_end_is_the_live_edge_too(engine: Engine) -> None:

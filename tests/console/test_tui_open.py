@@ -108,7 +108,7 @@ from console.cli import main
 from console.screens.timeline import TimelineScreen
 def broken(self, follow=False):
     raise RuntimeError("planted: the timeline broke")
-TimelineScreen._draw = broken
+TimelineScreen.draw = broken
 sys.exit(main(["open", sys.argv[1], "--screen", "timeline"]))
 """
 
