@@ -1,8 +1,10 @@
 -- What kept the head of the queue waiting while the answered requests waited, in ns? Being behind somebody is a
 -- proximate cause; the root is why that somebody was not started (SPEC F2).
-SELECT root, sum(ns)::BIGINT AS ns, count(DISTINCT (causes.rid, causes.attempt)) AS requests
-FROM causes
-JOIN requests ON requests.rid = causes.rid AND requests.attempt = causes.attempt AND requests.status = 'ok'
-WHERE root IS NOT NULL AND root <> '' AND cause LIKE 'QUEUE/%'
-GROUP BY root
+WITH answered AS (
+    SELECT COLUMNS(lambda name: starts_with(name, 'root ')) FROM cause_times WHERE status = 'ok'
+),
+summed AS (UNPIVOT (SELECT sum(COLUMNS(*))::BIGINT FROM answered) ON COLUMNS(*) INTO NAME root VALUE ns),
+counted AS (UNPIVOT (SELECT count(COLUMNS(*)) FROM answered) ON COLUMNS(*) INTO NAME root VALUE requests)
+SELECT substr(root, 6) AS root, ns, requests
+FROM summed JOIN counted USING (root)
 ORDER BY ns DESC, root

@@ -2,7 +2,10 @@
 WITH traffic AS (
     SELECT
         min(arrival) AS low,
-        max(greatest(arrival, admitted, queued, first_scheduled, first_token, last_token, returned)) AS high,
+        greatest(
+            max(arrival), max(admitted), max(queued), max(first_scheduled),
+            max(first_token), max(last_token), max(returned)
+        ) AS high,
         max(arrival) FILTER (status = 'open') AS open_since
     FROM requests
 ),
