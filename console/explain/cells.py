@@ -36,9 +36,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What `n` requests of a cohort asked for and got in all; times in ns. `decodes` are tokens after the first.
+    """What `n` requests of a cohort asked for in all; E2E in ns. `decodes` are tokens after the first.
 
-    What it has of the engine at arrival (`queue_depth`, `running`) are means.
+    `running` is how many others ran when they came, on average; None where that was not recorded.
     """
 
     cohort: str
@@ -48,13 +48,7 @@ class Asked:
     cached_tokens: int
     output_tokens: int
     decodes: int
-    preemptions: int
-    preempted: int
-    recomputed_tokens: int
-    queue_depth: float | None
     running: float | None
-    first_arrival: int | None
-    last_return: int | None
 
     @property
     def hit_share(self) -> float:
@@ -66,7 +60,7 @@ class Asked:
         return total / self.n if self.n else 0.0
 
 
-NOBODY: Final = Asked("", 0, 0, 0, 0, 0, 0, 0, 0, 0, None, None, None, None)
+NOBODY: Final = Asked("", 0, 0, 0, 0, 0, 0, None)
 
 
 def excess(cell: Cell, slow: Asked, typical: Asked) -> Fraction:

@@ -17,13 +17,8 @@ class Person:
 
     rid: int
     request_id: str
-    tenant: str
-    tier: str
-    worker: int | None
-    arrival: int
     prompt_tokens: int
     cached_tokens: int
-    output_tokens: int
 
     @property
     def computed(self) -> int:
@@ -33,12 +28,9 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What requests ask for in the middle; None where there was none."""
+    """What requests have to compute of their prompts, in the middle; None where there was none."""
 
-    n: int
-    prompt_p50: int | None
     computed_p50: int | None
-    output_p50: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +41,6 @@ class Tier:
     n: int
     slow: int
     queue_p50: int | None
-    queue_p95: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +65,6 @@ class Preemptions:
     lost_tokens: int
     first_step: int | None
     last_step: int | None
-    first_t: int | None
     worker: int | None
     taker: int | None
     taken: int | None
@@ -92,7 +82,6 @@ class Stall:
     source: str | None
     device: int | None
     detail: str | None
-    rid: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +98,8 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A worker; `t` is when it was lost, None where it was not. `hit` attempts went with it, `again` were repeated."""
+    """A worker; `t` is when it was lost, None where it was not. `hit` attempts went with it after
+    `spent_ns` in all, `again` were answered by another."""
 
     worker: int
     t: int | None
@@ -143,8 +133,6 @@ class Refusal:
     retry_min: int | None
     retry_p50: int | None
     retry_max: int | None
-    first_arrival: int
-    last_arrival: int
     example: int
 
 

@@ -1,4 +1,4 @@
--- What did the slow and the typical answered requests ask for, when did they live, and what did they get? Sums, so that
+-- What did the slow and the typical answered requests ask for, and beside how many others? Sums, so that
 -- means are exact. `decodes` are the tokens after the first, which is what a decode step gives.
 WITH lived AS (
     SELECT
@@ -22,13 +22,7 @@ SELECT
     coalesce(sum(cached_tokens), 0)::BIGINT AS cached_tokens,
     coalesce(sum(output_tokens), 0)::BIGINT AS output_tokens,
     coalesce(sum(greatest(output_tokens - 1, 0)), 0)::BIGINT AS decodes,
-    coalesce(sum(preemptions), 0)::BIGINT AS preemptions,
-    count(*) FILTER (preemptions > 0) AS preempted,
-    coalesce(sum(recomputed_tokens), 0)::BIGINT AS recomputed_tokens,
-    avg(queue_depth) AS queue_depth,
-    avg(running) AS running,
-    min(arrival) AS first_arrival,
-    max(returned) AS last_return
+    avg(running) AS running
 FROM sided
 JOIN requests USING (rid, attempt)
 GROUP BY cohort

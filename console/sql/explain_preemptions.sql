@@ -8,7 +8,6 @@ SELECT
     coalesce(sum(lost_tokens), 0)::BIGINT AS lost_tokens,
     min(step) AS first_step,
     max(step) AS last_step,
-    min(t) AS first_t,
     arg_min(worker, t) AS worker,
     (SELECT min_by(rid, (-n, rid)) FROM takers) AS taker,
     (SELECT max(n) FROM takers) AS taken

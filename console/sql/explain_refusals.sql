@@ -3,7 +3,7 @@ SELECT
     status, http_status, coalesce(reason, '') AS reason, count(*) AS n,
     count(retry_after_ms) AS told,
     min(retry_after_ms) AS retry_min, quantile_disc(retry_after_ms, 0.5) AS retry_p50, max(retry_after_ms) AS retry_max,
-    min(arrival) AS first_arrival, max(arrival) AS last_arrival, min(rid) AS example
+    min(rid) AS example
 FROM requests
 WHERE status NOT IN ('ok', 'open')
 GROUP BY ALL

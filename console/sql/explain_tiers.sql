@@ -4,8 +4,7 @@ SELECT
     tier,
     count(*) AS n,
     count(*) FILTER (ns > $edge::DOUBLE OR (ns = $edge::DOUBLE AND $at)) AS slow,
-    quantile_disc(queue_ns, 0.5) AS queue_p50,
-    quantile_disc(queue_ns, 0.95) AS queue_p95
+    quantile_disc(queue_ns, 0.5) AS queue_p50
 FROM (
     SELECT
         coalesce(tier, '') AS tier, queue_ns,

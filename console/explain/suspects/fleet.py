@@ -45,12 +45,12 @@ def _tell(claim: Claim) -> Finding | None:
     lost = _lost(claim.evidence)
     if not lost:
         return None
-    hit, again = sum(loss.hit for loss in lost), sum(loss.again for loss in lost)
+    hit, again, spent = (sum(each) for each in zip(*((one.hit, one.again, one.spent_ns) for one in lost), strict=True))
     who = ", ".join(str(loss.worker) for loss in lost)
     left = len(claim.evidence.losses) - len(lost)
     sentences = [
         f"{'Worker' if len(lost) == 1 else 'Workers'} {who} of {len(claim.evidence.losses)} was lost: "
-        f"{_became(hit, again)}; {counted(left, 'worker')} served on."
+        f"{_became(hit, again, spent)}; {counted(left, 'worker')} served on."
     ]
     if claim.cells and claim.ns > 0:
         sentences.append(f"{claim.opening(claim.named_causes())}: time with it, and the queue that began to grow then.")
@@ -68,11 +68,11 @@ def _tell(claim: Claim) -> Finding | None:
     )
 
 
-def _became(hit: int, again: int) -> str:
+def _became(hit: int, again: int, spent_ns: int) -> str:
     """What became of those who were on it."""
     if not hit:
         return "nobody was on it"
-    went = f"{counted(hit, 'attempt')} went with it"
+    went = f"{counted(hit, 'attempt')} went with it, {duration(spent_ns // hit)} old on average"
     if again == hit:
         return f"{went}, and all were answered by another"
     return f"{went}, of which {again:,} were answered by another and {hit - again:,} by none"
