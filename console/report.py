@@ -51,6 +51,7 @@ class Report(TypedDict):
     """What `tailtrace report --json` prints. `censored` requests make every percentile a lower bound (SPEC E5, F4):
     then `kaplan_meier` has `ttft_ms` and `e2e_ms` with them in it; otherwise it is empty.
 
+    `handed_on` attempts of lost workers are no requests of their own: others went on with them.
     `goodput_per_s` of the throughput is null where no SLO was given (SPEC D2).
     `filter` says which requests it is about; "" for all. Workers and recorder are never filtered.
     """
@@ -60,6 +61,7 @@ class Report(TypedDict):
     filter: str
     setup: dict[str, Any]
     requests: dict[str, int]
+    handed_on: int
     censored: int
     ttft_ms: Percentiles
     tpot_ms: Percentiles
@@ -114,6 +116,7 @@ def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection",
         filter=str(only),
         setup=_setup(session),
         requests=_states(ask),
+        handed_on=_int(rows(ask("handed_on"))[0]["n"]),
         censored=censored,
         ttft_ms=_percentiles(percentiles.get("ttft")),
         tpot_ms=_percentiles(percentiles.get("tpot")),

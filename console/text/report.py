@@ -91,7 +91,8 @@ def filter_lines(text: str, width: int) -> Iterator[Line]:
 
 def _requests(report: Report, width: int) -> Iterator[Line]:
     counts = report["requests"]
-    yield rule("Requests", width, f"{counts['total']:,} in all")
+    handed_on = f", {report['handed_on']:,} handed on by lost workers" if report["handed_on"] else ""
+    yield rule("Requests", width, f"{counts['total']:,} in all{handed_on}")
     line: Line = []
     for name, n in counts.items():
         if name != "total":

@@ -98,6 +98,24 @@ def test_an_answer_later_than_all_that_was_seen_is_beyond(tmp_path: Path) -> Non
     assert "beyond" in text(report_lines(made, 80))
 
 
+def test_an_attempt_that_was_handed_on_is_no_request_that_failed(tmp_path: Path) -> None:
+    """SPEC A7, C9: the client of request 1 had its answer from another worker; that of request 3 asked again itself."""
+    rows = {
+        "requests": [
+            request(1, 5, Status.FAILED, queued_ms=6),
+            request(2, 5, attempt=2, retry_of=1, first_token_ms=30, last_token_ms=30, returned_ms=31),
+            request(3, 7, Status.FAILED, queued_ms=8),
+            request(4, 9, attempt=2, retry_of=3, first_token_ms=30, last_token_ms=30, returned_ms=32),
+        ]
+    }
+    with Session(write_run(tmp_path, rows)) as session:
+        made = report(session)
+    assert (made["requests"]["total"], made["requests"]["ok"], made["requests"]["failed"]) == (3, 2, 1)
+    assert (made["handed_on"], made["censored"]) == (1, 1)
+    assert made["kaplan_meier"]["e2e_ms"]["n"] == 3
+    assert "3 in all, 1 handed on by lost workers" in text(report_lines(made, 80))
+
+
 def test_goodput_counts_answers_inside_the_limit(golden: Session) -> None:
     """SPEC D2: answers after 27 ms and 35 ms, in a window of 40 ms."""
     rates = [report(golden, slo_ns=ms * 1_000_000)["throughput"]["goodput_per_s"] for ms in (26, 27, 34, 35)]

@@ -1,0 +1,6 @@
+-- How many attempts were handed on to another worker, as theirs was lost? (SPEC A7, C9) Whoever goes on with one came at
+-- the same instant.
+SELECT count(*) AS n
+FROM requests
+SEMI JOIN (SELECT retry_of AS rid, arrival FROM memory.main.requests WHERE retry_of IS NOT NULL) AS gone_on
+    USING (rid, arrival)
