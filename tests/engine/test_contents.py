@@ -58,8 +58,10 @@ prompts = st.lists(st.lists(st.integers(0, 1), max_size=30), min_size=1, max_siz
 
 @given(prompts, st.data())
 def test_who_begins_alike_for_longest_is_found(told: list[list[int]], data: st.DataObject) -> None:
-    """In whole blocks, outputs included. Prompts made of that are as alike to whom is named, and to others no more: less
-    where two had the same output by chance."""
+    """In whole blocks, outputs included. Prompts made of that are as alike to whom is named, and to others no more.
+
+    They are less alike where two had the same output by chance.
+    """
     beginnings, contents = Beginnings(SIZE), Contents()
     sequences: list[list[int]] = []
     made: list[list[int]] = []
