@@ -21,6 +21,7 @@ from console.text.explain import explain_lines, finding_lines, head_lines, sum_l
 from console.text.paint import paint
 from console.widgets.ink import Line, beside
 from console.widgets.paper import Paper
+from console.widgets.spots import Spot
 
 if TYPE_CHECKING:
     import duckdb
@@ -49,12 +50,14 @@ class ExplainScreen(RunScreen):
         super().__init__()
         self.account: Account | None = None
         self._selected = 0
+        self._tops: list[int] = []
+        """The line of the page on which each finding begins."""
         self._turned_to: object = None
 
     def body(self) -> ComposeResult:
         """One page that scrolls."""
         with VerticalScroll(can_focus=False):
-            yield Paper(self._page, id="page")
+            yield Paper(self._page, id="page", spots=self._spots)
 
     def turn(self) -> None:
         """Ask. What an earlier look at the same run gave stays until the answer is there."""
@@ -89,9 +92,17 @@ class ExplainScreen(RunScreen):
     def action_finding(self, step: int) -> None:
         """Select another finding."""
         if self.account is not None:
-            self._selected = min(max(self._selected + step, 0), max(len(self.account.prominent) - 1, 0))
-            self.redraw("#page")
-            self.query_one(VerticalScroll).scroll_to(y=max(self._top_of_selected() - 2, 0), animate=False)
+            self._select(min(max(self._selected + step, 0), max(len(self.account.prominent) - 1, 0)))
+            top = self._tops[self._selected] if self._tops else 0
+            self.query_one(VerticalScroll).scroll_to(y=max(top - 2, 0), animate=False)
+
+    def _select(self, place: int) -> None:
+        self._selected = place
+        self.redraw("#page", layout=True)
+
+    def _spots(self) -> list[Spot]:
+        """The findings."""
+        return [Spot(0, top, partial(self._select, place)) for place, top in enumerate(self._tops)]
 
     def action_scroll(self, lines: int) -> None:
         """Move the page."""
@@ -128,21 +139,14 @@ class ExplainScreen(RunScreen):
         if self.account is None:
             return []
         lines = [*head_lines(self.account, width), []]
+        self._tops = []
         for place, finding in enumerate(self.account.prominent):
             selected = place == self._selected
+            self._tops.append(len(lines))
             lines += finding_lines(finding, place + 1, width, selected)
             lines += whatif_lines(finding, str(self.book.path), width) if selected else []
             lines.append([])
         return lines
-
-    def _top_of_selected(self) -> int:
-        """The line of the page on which the selected finding begins."""
-        width = self.query_one("#page").size.width
-        left = width if width < _TWO_COLUMNS else width - _ASIDE - _GAP
-        if self.account is None:
-            return 0
-        above = self.account.prominent[: self._selected]
-        return len(head_lines(self.account, left)) + 1 + sum(len(finding_lines(one, 1, left)) + 1 for one in above)
 
 
 def _read(only: Filter, session: Session, cursor: "duckdb.DuckDBPyConnection") -> Account:

@@ -71,6 +71,10 @@ async def test_findings_are_selected_and_moved_through(tmp_path: Path) -> None:
         await press(pilot, "j", "k")
         assert "▸ 1 ! Closed loop" in screen_text(app)
         await press(pilot, "pagedown", "pageup", "y")
+        row = next(y for y, line in enumerate(screen_text(app).splitlines()) if " 2 ▸ Waiting" in line)
+        await pilot.click(offset=(10, row))
+        await settle(pilot)
+        assert "▸ 2 ▸ Waiting in the queue" in screen_text(app)
 
 
 async def test_a_quiet_run_says_so_and_leads_nowhere(tmp_path: Path) -> None:
