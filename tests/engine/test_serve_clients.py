@@ -163,7 +163,7 @@ def test_who_cannot_be_served_in_time_is_told_when_to_come_again(tmp_path: Path)
     toml = "[scheduler]\nmax_num_seqs = 1\nmax_queue_size = 1\n"
     with serving(tmp_path, toml=toml) as server:
         first = raw_http.post(server.address, long, "running")
-        until("the first runs", lambda: any(row["rid"] == 1 for row in server.rows("slices")))
+        until("the front end has heard that the first runs", lambda: bool(server.rows("deliveries")))
         second = raw_http.post(server.address, SHORT, "waiting")
         until("the second waits", lambda: any(row["rid"] == 2 for row in server.rows("events")))
         request = urllib.request.Request(f"{server.url}/v1/completions", json.dumps(SHORT).encode())
