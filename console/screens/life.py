@@ -84,7 +84,9 @@ class Page(Paper):
 
     def on_click(self, event: events.Click) -> None:
         """Say where."""
-        self.post_message(self.Clicked(event.x, event.y, twice=event.chain == 2))
+        at = event.get_content_offset(self)
+        if at is not None:
+            self.post_message(self.Clicked(at.x, at.y, twice=event.chain == 2))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """The next rows."""
