@@ -19,3 +19,4 @@ FROM lived
 UNION ALL
 SELECT 'e2e', coalesce(answered, finish) - arrival, answered IS NOT NULL
 FROM lived
+ORDER BY measure, waited, observed
