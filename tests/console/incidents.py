@@ -6,6 +6,7 @@ simulated run gets the rows that a real engine writes, and stays a ledger that a
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -202,6 +203,11 @@ def both_workers(run: Path) -> Path:
     return _FLEET.served(run)
 
 
+def refused(run: Path) -> Path:
+    """Half as many again as can be served, and a queue of ten: the rest is refused at once."""
+    return replace(_BUSY, rate=45.0, scheduler={**_BUSY.scheduler, "max_queue_size": 10}).served(run)
+
+
 # -- what is planted into a simulated run ------------------------------------------------------------------------------
 
 
@@ -212,7 +218,12 @@ def slow_clients(run: Path) -> Path:
 
 def collections(run: Path) -> Path:
     """The worker's collector stops it for 600 ms, five times."""
-    return rewritten(chats_alone(_beside(run)), run, _collect)
+    return rewritten(chats_alone(_beside(run)), run, partial(_stop, StallKind.GC, "2"))
+
+
+def cold_steps(run: Path) -> Path:
+    """Five steps of a shape that was not seen before, each 600 ms longer than it would be later."""
+    return rewritten(chats_alone(_beside(run)), run, partial(_stop, StallKind.WARMUP, "decode 8"))
 
 
 def _read_slowly(rows: Rows) -> None:
@@ -229,8 +240,8 @@ def _read_slowly(rows: Rows) -> None:
         row["t_written"] = max(row["t_written"], last.get(done[row["step"]], 0))
 
 
-def _collect(rows: Rows) -> None:
-    """Time stands still for everybody: what comes after a collection comes later by as much."""
+def _stop(kind: StallKind, detail: str, rows: Rows) -> None:
+    """Time stands still for everybody: what comes after a stall comes later by as much."""
     steps = [row for row in rows["steps"] if row["kind"] == "decode" and row["num_decode_requests"] >= 2]
     starts = [steps[len(steps) * part // 6]["t_exec"] + MS for part in range(1, 6)]
     pause = 600 * MS
@@ -240,8 +251,8 @@ def _collect(rows: Rows) -> None:
             for column in _instants(table):
                 if row[column] is not None and row[column] > begin:
                     row[column] += pause
-        stall = {"t_start": begin, "t_end": begin + pause, "source": Source.WORKER, "device": 0, "kind": StallKind.GC}
-        rows["stalls"].append({**stall, "detail": "2"})
+        stall = {"t_start": begin, "t_end": begin + pause, "source": Source.WORKER, "device": 0, "kind": kind}
+        rows["stalls"].append({**stall, "detail": detail})
 
 
 def _instants(table: str) -> Iterable[str]:

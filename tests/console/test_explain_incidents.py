@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from console.explain.answer import document, explain, open_command
-from console.explain.finding import Finding
+from console.explain.finding import Finding, Kind
 from console.explain.ranking import Account
 from console.filter_language import parse_filter
 from console.jsonout import finite
@@ -139,6 +139,23 @@ def test_the_longest_collection_is_where_the_link_goes(told: Told) -> None:
         began = session.query("SELECT min(arrival) AS t FROM requests")["t"][0].as_py()
         stalls = session.query("SELECT t_start FROM stalls")["t_start"].to_pylist()
     assert f"{(min(stalls) - began) / 1e9:.6f}s" == found.at
+
+
+def test_cold_steps_are_told_with_their_shape(told: Told) -> None:
+    _, account = told(incidents.cold_steps)
+    assert first(account).kind is Kind.COLD_STEPS
+    assert not first(account).measured, "what a step would have taken is a prediction"
+    assert "the longest 600ms in worker 0, shape decode 8" in " ".join(first(account).sentences)
+
+
+def test_who_got_no_answer_comes_before_who_waited(told: Told) -> None:
+    """SPEC B5: the account of an overloaded engine begins with those it refused."""
+    run, account = told(incidents.refused)
+    assert [finding.kind for finding in account.prominent] == [Kind.REFUSALS, Kind.QUEUE_SATURATED]
+    with Session(run) as session:
+        n = session.query("SELECT count(*) AS n FROM requests WHERE status = 'rejected'")["n"][0].as_py()
+    assert first(account).figures["refused"] == n
+    assert f"{n} of {n} were told when to come again (Retry-After)" in " ".join(first(account).sentences)
 
 
 def test_the_tier_that_waits_is_named(told: Told) -> None:

@@ -85,7 +85,7 @@ def _fullest(evidence: Evidence) -> str:
 def _more(evidence: Evidence) -> Suggestion:
     """Requests that join at every step; more seats where memory has room; more workers."""
     policy, workers = evidence.setting("scheduler", "policy"), max(len(evidence.workers), 1) + 1
-    if policy in {"immediate", "static"}:
+    if policy in {"immediate", "static", "dynamic"}:
         advice = "let requests join at every step, not when others are done"
         return Suggestion(advice, (Change("policy", "continuous"), Change(WORKERS, workers)))
     seqs, budget = (evidence.setting("scheduler", key) for key in ("max_num_seqs", "max_num_batched_tokens"))
