@@ -53,10 +53,6 @@ class Interference:
         """What a class lost to others in all."""
         return sum(sum(causes.values()) for (v, c), causes in self.cells.items() if v == victims and c is not None)
 
-    def whole(self, victims: str) -> int:
-        """What the requests of a class took in all."""
-        return self.blamed(victims) + self.ns(victims, None)
-
 
 def read_interference(session: Session, by: str, cursor: "duckdb.DuckDBPyConnection") -> Interference:
     """The matrix by one of `CLASSES`; victims are the answered requests that the cursor sees."""

@@ -6,7 +6,6 @@ from typing import Final, Literal, cast
 
 from console.filter import COUNTS, TIMES, WORDS, Alive, Blamed, Bound, Filter, Not, Op, Part, Term, Words
 from console.measures import MEASURES, QUEUE
-from recorder.schema import REQUESTS
 
 Kind = Literal["given", "state", "lived"]
 """Known when it arrived, the engine's state then, or what became of it: only the first two can have been its reason."""
@@ -101,8 +100,6 @@ LEFT_OUT: Final = {
     "ingest_time": "in the staleness",
 }
 """Columns of `requests` that are not compared as they are, and why."""
-
-COMPARED: Final = tuple(column.name for column in REQUESTS.columns if column.name not in LEFT_OUT)
 
 
 def part(kind: str, name: str, unit: str) -> Attribute:

@@ -1,9 +1,9 @@
 """Budget: where the time went, what the slow ones lose more, what makes latency vary, and who took whose time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import duckdb
 import pyarrow as pa
@@ -12,14 +12,24 @@ from textual.binding import BindingType
 from textual.containers import Container
 
 from console.blame.answer import blame, document
-from console.blame.cohorts import Slow, read_cohorts, slow_ideas
-from console.blame.interference import CLASSES, Interference, read_culprits, read_interference, read_pairs, read_victims
-from console.blame.ledgers import Ledger, Ledgers, excess, read_ledgers, read_whole
+from console.blame.asking import (
+    Answer,
+    Rows,
+    ask_behind,
+    ask_culprits,
+    ask_ledgers,
+    ask_matrix,
+    ask_spread,
+    ask_verdict,
+    ask_whole,
+)
+from console.blame.cohorts import Slow, slow_ideas
+from console.blame.interference import CLASSES, Interference
+from console.blame.ledgers import Ledger, Ledgers, excess
 from console.blame.rows import Row, culprit_rows, matrix_rows, part_rows
-from console.blame.spread import KINDS, Spread, read_spread
-from console.budget import Budget, BudgetError, Verdict, judge
+from console.blame.spread import KINDS, Spread
+from console.budget import Verdict
 from console.exporting import Shown
-from console.filter import Filter
 from console.keys import Scope
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
@@ -34,14 +44,6 @@ from console.widgets.tabs import Placed, Table, tab_starts, tabs_line
 
 VIEWS: Final = ("budget", "excess", "spread", "who took it", "culprits")
 _WIDE: Final = 130
-_ONE_OF: Final = 8
-"""Culprits of one cause beside it."""
-_LISTED: Final = 50
-_VICTIMS: Final = 500
-
-Rows = Sequence[dict[str, Any]]
-Answer = Ledger | Ledgers | Spread | Interference | tuple[Rows, Rows]
-"""What a view shows; the two lists are culprits, and victims with their culprits."""
 
 
 class BudgetScreen(RunScreen):
@@ -83,7 +85,7 @@ class BudgetScreen(RunScreen):
             self._answers, self._selected, self._verdict, self._behind = {}, {}, None, (None, (), ())
         self._turned_to = (self.book, self.only)
         if self.tailtrace.budget is not None:
-            self.ask("verdict", partial(_read_verdict, self.tailtrace.budget, self.only), self._judged)
+            self.ask("verdict", partial(ask_verdict, self.tailtrace.budget, self.only), self._judged)
         self._look()
 
     @property
@@ -118,11 +120,11 @@ class BudgetScreen(RunScreen):
         """Ask for what the view shows, also where an older answer is there: a live run has grown."""
         wanted = self._wanted()
         question: Callable[[Session, duckdb.DuckDBPyConnection], Answer] = {
-            "whole": partial(_read_whole, self.only),
-            "ledgers": partial(_read_ledgers, self.only, self.slow),
-            "spread": partial(_read_spread, self.only, self.kind),
-            "matrix": partial(_read_matrix, self.only, self.by),
-            "culprits": partial(_read_culprits, self.only),
+            "whole": partial(ask_whole, self.only),
+            "ledgers": partial(ask_ledgers, self.only, self.slow),
+            "spread": partial(ask_spread, self.only, self.kind),
+            "matrix": partial(ask_matrix, self.only, self.by),
+            "culprits": partial(ask_culprits, self.only),
         }[str(wanted[0])]
         self.ask("view", question, partial(self._arrive, wanted))
         self.redraw("#table, #detail")
@@ -146,7 +148,7 @@ class BudgetScreen(RunScreen):
         ledgers = self._answers.get(("ledgers", self.slow))
         if VIEWS[self.view] == "excess" and isinstance(ledgers, Ledgers):
             only = only & ledgers.cohorts.slow_filter
-        self.ask("behind", partial(_read_behind, only, row), partial(self._known_behind, row))
+        self.ask("behind", partial(ask_behind, only, row), partial(self._known_behind, row))
 
     def _known_behind(self, row: Row, found: tuple[Rows, Rows]) -> None:
         self._behind = (row, *found)
@@ -334,43 +336,3 @@ class BudgetScreen(RunScreen):
         if not culprits:
             return hit_lines
         return [*text.culprit_table(culprits, 0, width, title=f"Behind {row.name}").lines, [], *hit_lines]
-
-
-def _read_whole(only: Filter, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:
-    session.narrow(cursor, only)
-    return read_whole(session, only, cursor)
-
-
-def _read_ledgers(only: Filter, slow: Slow, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:
-    session.narrow(cursor, only)
-    return read_ledgers(session, read_cohorts(session, slow, cursor), cursor)
-
-
-def _read_spread(only: Filter, kind: str, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:
-    session.narrow(cursor, only)
-    return read_spread(session, kind, cursor)
-
-
-def _read_matrix(only: Filter, by: str, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:
-    session.narrow(cursor, only)
-    return read_interference(session, by, cursor)
-
-
-def _read_culprits(only: Filter, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:
-    session.narrow(cursor, only)
-    return read_culprits(session, cursor, _LISTED), read_pairs(session, cursor, _VICTIMS)
-
-
-def _read_behind(only: Filter, row: Row, session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[Rows, Rows]:
-    """The culprits of a cause, and who lost most to it or to a phase."""
-    session.narrow(cursor, only)
-    culprits = read_culprits(session, cursor, _ONE_OF, row.name) if row.kind == "causes" else ()
-    return culprits, read_victims(session, cursor, str(row.kind), row.name)
-
-
-def _read_verdict(budget: Budget, only: Filter, session: Session, cursor: duckdb.DuckDBPyConnection) -> Verdict | str:
-    """The verdict, or why there is none."""
-    try:
-        return judge(session, budget, only, cursor)
-    except BudgetError as error:
-        return str(error)

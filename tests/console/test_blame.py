@@ -220,7 +220,7 @@ def test_the_matrix_sums_to_the_budget(session: Session, by: str, text: str) -> 
         budget = session.ask("answered_time", cursor=cursor).to_pylist()[0]["ns"]
         blamed = read_culprits(session, cursor)[0]["whole_ns"]
         pairs = read_pairs(session, cursor, top=10**6)
-    assert matrix.e2e_ns == budget == sum(matrix.whole(victim) for victim in matrix.victims)
+    assert matrix.e2e_ns == budget == sum(matrix.blamed(victim) + matrix.ns(victim, None) for victim in matrix.victims)
     others = sum(matrix.ns(victim, culprit) for victim in matrix.victims for culprit in matrix.culprits)
     assert others == blamed == sum(row["ns"] for row in pairs) > 0
     assert all(row["ns"] == sum(one["ns"] for one in row["causes"]) for row in pairs)
@@ -241,7 +241,7 @@ def test_time_of_a_culprit_that_is_not_in_the_run_is_unknown_not_nobodys() -> No
         {"victims": "", "culprits": "free", "cause": "DECODE", "ns": 2},
     ]
     matrix = interference_of("tier", rows)
-    assert (matrix.e2e_ns, matrix.blamed("free"), matrix.ns("free", None), matrix.whole("")) == (10, 3, 5, 2)
+    assert (matrix.e2e_ns, matrix.blamed("free"), matrix.ns("free", None), matrix.blamed("")) == (10, 3, 5, 2)
     assert matrix.culprits == ["unknown", "free"]
 
 

@@ -109,7 +109,8 @@ async def test_enter_narrows_to_the_victims_and_keeps_the_view(run: Path) -> Non
     app = build([run], "budget")
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        await press(pilot, "v", "enter")
+        await press(pilot, "v")
+        await press(pilot, "enter")
         assert str(app.only) == "cause:STALLED_BY_PREFILL"
         assert "[excess]" in screen_text(app)
         await press(pilot, "backspace")
@@ -222,7 +223,8 @@ async def test_a_run_that_grows_keeps_the_place(run: Path, tmp_path: Path) -> No
     app = build([copy], "budget")
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        await press(pilot, "v", "j", "j")
+        await press(pilot, "v")
+        await press(pilot, "j", "j")
         before = selected(app)
         await pilot.press("R")
         assert "adding up" not in screen_text(app)
