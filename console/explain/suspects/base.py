@@ -7,7 +7,8 @@ from typing import Final
 from console.explain.cells import Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
-from console.explain.finding import Culprit, Finding, Kind, Steps
+from console.explain.finding import Finding, Kind, Steps
+from console.text.report import counted
 from console.widgets.ink import percent
 
 _CHIEF: Final = 0.2
@@ -45,15 +46,10 @@ def is_queue(cell: Cell) -> bool:
     return cell.cause.startswith("QUEUE/")
 
 
-def named(culprit: Culprit) -> str:
+def named(rid: int, request_id: str) -> str:
     """`request chat-7 (req:812)`, or by its number alone."""
-    known = culprit.request_id and culprit.request_id != str(culprit.rid)
-    return f"request {culprit.request_id} (req:{culprit.rid})" if known else f"request req:{culprit.rid}"
-
-
-def counted(n: int, noun: str) -> str:
-    """`1 step`, `4,410 steps`."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+    known = request_id and request_id != str(rid)
+    return f"request {request_id} (req:{rid})" if known else f"request req:{rid}"
 
 
 def in_steps(steps: Steps | None) -> str:
@@ -69,15 +65,14 @@ def blame(claim: Claim, what: str = "caused") -> str:
     if not claim.culprits:
         return ""
     first = claim.culprits[0]
+    who = named(first.rid, first.request_id)
     if first.share < _CHIEF:
         many = counted(claim.blamed, "request")
-        return f"No single request: {many} are behind it, the largest, {named(first)}, with {percent(first.share)}."
+        return f"No single request: {many} are behind it, the largest, {who}, with {percent(first.share)}."
     tokens = f" with {counted(first.prompt_tokens, 'prompt token')}" if first.prompt_tokens else ""
     where = in_steps(claim.steps_of(first.rid))
-    others = [f"{named(one)} {percent(one.share)}" for one in claim.culprits[1:] if one.share >= _NOTABLE]
+    others = [
+        f"{named(one.rid, one.request_id)} {percent(one.share)}" for one in claim.culprits[1:] if one.share >= _NOTABLE
+    ]
     more = f"; {' and '.join(others)}" if others else ""
-    return f"{_capital(named(first))}{tokens} {what} {percent(first.share)} of it{where}{more}."
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
+    return f"{who[0].upper()}{who[1:]}{tokens} {what} {percent(first.share)} of it{where}{more}."

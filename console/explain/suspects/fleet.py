@@ -7,7 +7,8 @@ from console.explain.cells import Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence, Loss
 from console.explain.finding import Finding, Kind, Nature, Suggestion
-from console.explain.suspects.base import Claims, Suspect, counted, is_queue, nothing
+from console.explain.suspects.base import Claims, Suspect, is_queue, nothing
+from console.text.report import counted
 from console.widgets.ink import duration, percent
 
 _LONGER: Final = 3

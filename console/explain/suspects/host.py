@@ -6,7 +6,7 @@ from typing import Final
 from console.explain.claim import Claim
 from console.explain.evidence import Stall
 from console.explain.finding import Finding, Kind, Suggestion
-from console.explain.suspects.base import Suspect, blame, counted, whatever
+from console.explain.suspects.base import Suspect, blame, whatever
 from console.widgets.ink import duration
 
 _GC: Final = Suggestion("freeze what the process keeps after its warm-up (gc.freeze), and collect less often")
@@ -50,10 +50,9 @@ def _longest(stall: Stall | None) -> str:
     where = "the front end" if stall.source == "frontend" else f"worker {stall.device}"
     detail = {"gc": f", generation {stall.detail}", "warmup": f", shape {stall.detail}"}.get(stall.kind, "")
     told = detail if stall.detail else ""
-    return (
-        f"{counted(stall.n, 'stretch').replace('stretchs', 'stretches')} of {duration(stall.ns)} in all, the longest"
-        f" {duration(stall.longest_ns)} in {where}{told}."
-    )
+    times = "once" if stall.n == 1 else f"{stall.n:,} times"
+    longest = f"the longest {duration(stall.longest_ns)} in {where}{told}"
+    return f"That was so {times}, for {duration(stall.ns)} in all, {longest}."
 
 
 GC_PAUSES: Final = Suspect(Kind.GC_PAUSES, whatever(lambda cell: cell.cause == "HOST_GC"), _tell_gc)

@@ -7,8 +7,9 @@ from console.diagnosis import HEALTHY_REFUSALS
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence, Refusal
 from console.explain.finding import WORKERS, Change, Finding, Kind, Nature, Suggestion
-from console.explain.suspects.base import Suspect, counted, nothing, whatever
+from console.explain.suspects.base import Suspect, nothing, whatever
 from console.filter import Filter, Words
+from console.text.report import counted
 from console.widgets.ink import percent
 
 _NOTABLE: Final = 0.01

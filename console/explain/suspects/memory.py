@@ -6,8 +6,9 @@ from typing import Final
 from console.explain.cells import Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
-from console.explain.finding import Change, Culprit, Finding, Kind, Steps, Suggestion
-from console.explain.suspects.base import Suspect, blame, counted, is_queue, named, whatever
+from console.explain.finding import Change, Finding, Kind, Steps, Suggestion
+from console.explain.suspects.base import Suspect, blame, is_queue, named, whatever
+from console.text.report import counted
 
 _ROOTS: Final = frozenset({"KV_BLOCKS", "PREEMPTION"})
 
@@ -40,7 +41,7 @@ def _taker(evidence: Evidence) -> str:
     if lost.taker is None or not lost.taken:
         return ""
     person = evidence.people.get(lost.taker)
-    who = named(Culprit(lost.taker, person.request_id if person else "", 0, 0.0))
+    who = named(lost.taker, person.request_id if person else "")
     return f"; {who} took them most often, {lost.taken:,} times"
 
 

@@ -7,7 +7,8 @@ from console.explain.cells import Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
 from console.explain.finding import WORKERS, Change, Finding, Kind, Suggestion
-from console.explain.suspects.base import Suspect, blame, counted, is_queue, whatever
+from console.explain.suspects.base import Suspect, blame, is_queue, whatever
+from console.text.report import counted
 from console.widgets.ink import duration, percent
 
 _ROOMY: Final = 0.3

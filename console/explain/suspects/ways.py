@@ -7,8 +7,9 @@ from console.explain.cells import Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence, Late
 from console.explain.finding import Culprit, Finding, Kind, Suggestion
-from console.explain.suspects.base import Claims, Suspect, counted, nothing, whatever
+from console.explain.suspects.base import Claims, Suspect, nothing, whatever
 from console.filter import Filter, Part
+from console.text.report import counted
 from console.widgets.ink import duration
 
 _PROMPT: Final = 5
