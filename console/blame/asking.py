@@ -1,4 +1,4 @@
-"""What the views of the Budget screen ask a run: questions for a thread, on a cursor that each puts under the filter."""
+"""What the views of the Budget screen ask a run: questions for a thread, on a cursor that they put under the filter."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -17,15 +17,18 @@ _DEADLINE_S = 60
 
 
 async def settle(pilot: Pilot[None]) -> None:
-    """Wait until no question is being answered and everything that was answered is on screen."""
+    """Wait until no question is being answered and everything that was answered is on screen.
+
+    An answer may lead to another question: it is quiet once it has been twice, with all messages handled in between.
+    """
     deadline = time.monotonic() + _DEADLINE_S
-    while True:
+    quiet = 0
+    while quiet < 2:
         await pilot.pause()
-        if not busy():
-            break
+        quiet = 0 if busy() else quiet + 1
         assert time.monotonic() < deadline, "a question was never answered"
-        await asyncio.sleep(0.005)
-    await pilot.pause()
+        if not quiet:
+            await asyncio.sleep(0.005)
     await pilot.pause()
 
 
