@@ -1,22 +1,18 @@
 """What a sweep is to do: which one variable, and the levels it takes, checked before anything runs (SPEC D7)."""
 
-import difflib
 import re
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from console.decimals import exact
-from engine.config import Config, from_dict, keys, sections, to_dict
+from engine.config import Config, decides_in_virtual_time, find_key, from_dict, to_dict, typed_value
 from recorder.errors import UserError
 
 LOAD: Final = "load"
 WORKERS: Final = "workers"
 MOST_WORKERS: Final = 1024
-_INERT: Final = ("record", "server")
-_LIVE_ENGINE_KEYS: Final = ("max_model_len",)
 _MOST_LEVELS: Final = 200
 _BETWEEN_LEVELS: Final = re.compile(r",(?![^\[\]]*\])")
 """Commas inside a list separate no levels."""
@@ -96,31 +92,13 @@ def _worker_count(label: str, text: str) -> int:
 
 
 def _resolved(name: str) -> tuple[str, str]:
-    """Section and key of what was typed with or without the section."""
-    known = {f"{section}.{key}": (section, key) for section, _ in sections() for key in keys(section)}
-    found = [full for full in known if name in {full, full.partition(".")[2]}]
-    if len(found) > 1:
-        raise SweepError(f"--vary {name}: there are {' and '.join(found)}; write which")
-    if not found:
-        near = difflib.get_close_matches(name, [*known, *(key for _, key in known.values()), WORKERS], n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else "tailtrace config --explain lists the keys"
-        raise SweepError(f"--vary {name}: there is no such key; {hint}")
-    section, key = known[found[0]]
-    if section in _INERT or (section == "engine" and key not in _LIVE_ENGINE_KEYS):
+    section, key = find_key(name, "--vary", [WORKERS])
+    if not decides_in_virtual_time(section, key):
         raise SweepError(f"--vary {name}: {section}.{key} decides nothing that virtual time can show")
     return section, key
 
 
 def _with(config: Config, section: str, key: str, label: str) -> Config:
     changed = to_dict(config)
-    changed[section] = {**changed[section], key: _value(label)}
+    changed[section] = {**changed[section], key: typed_value(label)}
     return from_dict(changed, f"--vary {section}.{key}={label}")
-
-
-def _value(text: str) -> object:
-    """As TOML has it, but words need no quotes."""
-    try:
-        parsed: Mapping[str, object] = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    return parsed["value"]

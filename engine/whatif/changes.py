@@ -1,20 +1,14 @@
 """`--set key=value`: what is to be different, checked against the declared keys; and the engine that comes of it."""
 
-import difflib
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
 
-from engine.config import keys, sections
+from engine.config import decides_in_virtual_time, find_key, typed_value
 from engine.simulate.setup import Setup
 from engine.whatif.recorded import Recorded, WhatIfError, recorded_config
 from engine.whatif.rerun import Engine
 
 Changes = Mapping[str, Mapping[str, object]]
 """Section -> key -> value."""
-
-_INERT: Final = ("record", "server", "cost")
-_LIVE_ENGINE_KEYS: Final = ("max_model_len",)
 
 
 def parse_changes(items: Sequence[str]) -> dict[str, dict[str, object]]:
@@ -27,33 +21,15 @@ def parse_changes(items: Sequence[str]) -> dict[str, dict[str, object]]:
         section, key = _resolved(name.strip())
         if key in changes.get(section, {}):
             raise WhatIfError(f"--set {item}: {section}.{key} is set twice; keep one")
-        changes.setdefault(section, {})[key] = _value(text.strip())
+        changes.setdefault(section, {})[key] = typed_value(text.strip())
     return changes
 
 
 def _resolved(name: str) -> tuple[str, str]:
-    known = {f"{section}.{key}": (section, key) for section, _ in sections() for key in keys(section)}
-    found = [full for full in known if name in {full, full.partition(".")[2]}]
-    if len(found) > 1:
-        raise WhatIfError(f"--set {name}: there are {' and '.join(found)}; write which")
-    if not found:
-        spellings = [*known, *(key for _, key in known.values())]
-        near = difflib.get_close_matches(name, spellings, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else "tailtrace config --explain lists the keys"
-        raise WhatIfError(f"--set {name}: there is no such key; {hint}")
-    section, key = known[found[0]]
-    if section in _INERT or (section == "engine" and key not in _LIVE_ENGINE_KEYS):
+    section, key = find_key(name, "--set")
+    if section == "cost" or not decides_in_virtual_time(section, key):
         raise WhatIfError(f"--set {name}: {section}.{key} decides nothing that a re-run in virtual time can show")
     return section, key
-
-
-def _value(text: str) -> object:
-    """As TOML has it, but text needs no quotes."""
-    try:
-        value: Any = json.loads(text)
-    except json.JSONDecodeError:
-        return text
-    return value if isinstance(value, str | int | float | bool) else text
 
 
 def engine_of(recorded: Recorded, changes: Changes | None = None, workers: int | None = None) -> Engine:

@@ -76,7 +76,7 @@ def test_workers_can_be_varied() -> None:
     ],
 )
 def test_what_is_no_sweep_is_told(vary: list[str], load: list[str], said: str) -> None:
-    with pytest.raises(SweepError, match=said):
+    with pytest.raises((SweepError, ConfigError), match=said):
         make_plan(CONFIG, vary, load)
 
 

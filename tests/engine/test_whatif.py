@@ -377,5 +377,5 @@ def test_values_are_read_as_they_look() -> None:
         "scheduler": {"max_num_seqs": 4, "enable_chunked_prefill": False, "policy": "static"},
         "kv": {"watermark": 0.1},
     }
-    with pytest.raises(WhatIfError, match="tailtrace config --explain"):
+    with pytest.raises(ConfigError, match="tailtrace config --explain"):
         parse_changes(["xyzzy=1"])
