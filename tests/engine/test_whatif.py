@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from console.cli import main
-from engine.config import Config, CostConfig, KvConfig, SchedulerConfig
+from engine.config import Config, ConfigError, CostConfig, KvConfig, SchedulerConfig
 from engine.core import StepPlan
 from engine.simulate.clock import Delays
 from engine.simulate.cost import Cost, LinearCost
