@@ -60,6 +60,26 @@ def test_a3_timelines(arrivals_ms: tuple[int, ...], expected_ms: tuple[int, ...]
     assert e2e_ms(results).tolist() == list(expected_ms)
 
 
+@pytest.mark.parametrize(("due_ms", "status", "returned_ms"), [(150, Status.REJECTED, 1), (200, Status.OK, 200)])
+def test_a3_e_is_known_at_arrival_to_be_unable_to_meet_its_deadline(
+    due_ms: int, status: Status, returned_ms: int
+) -> None:
+    """SPEC A3: the same E with a deadline of 150 ms is refused at 1 ms; with one of 200 ms it is served."""
+    ones = np.ones(5, np.int64)
+    workload = Workload(
+        arrival=np.array([0, 0, 0, 0, 1]) * MS,
+        prompt_tokens=ones,
+        max_tokens=ones,
+        output_tokens=ones,
+        deadlines_ns=[None, None, None, None, (due_ms - 1) * MS],
+    )
+    setup = fixed_batches(100, 4, 10)
+    values = to_dict(setup.config)
+    values["scheduler"]["deadline_admission"] = True
+    results = simulate_workload(replace(setup, config=from_dict(values, "test")), workload)
+    assert (results.status[4], results.returned[4]) == (code(status), returned_ms * MS)
+
+
 # -- A5 ----------------------------------------------------------------------------------------------------------------
 
 
