@@ -6,7 +6,7 @@ those of `recorder.attribution`, so where all passes were recorded, the parts of
 attempt between its first token and its last.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 from typing import Any, Final
@@ -136,16 +136,30 @@ class Gap:
 def token_gaps(
     passes: Sequence[Pass], prompt_tokens: int | None, losses: Iterable[Loss] = (), stalls: Sequence[Stall] = ()
 ) -> list[Gap]:
-    """The gaps in the order of time. `passes` are those from the attempt's first to its last, in order."""
+    """The gaps in the order of time. `passes` are those from the attempt's first to its last, in order.
+
+    Where passes between two tokens were lost or left out, or parts of them, there were or may have been tokens in them:
+    that is no gap.
+    """
     losses = sorted(losses, key=lambda loss: loss.step)
-    givers = token_givers(passes, prompt_tokens)
     gaps = []
-    for number, (first, last) in enumerate(pairwise(givers), start=2):
+    for (first, before), (last, number) in pairwise(_numbered(passes, prompt_tokens)):
+        if passes[last].step - passes[first].step != last - first or number != before + 1:
+            continue
         gap = Gap(number, passes[first].done, passes[last].done, passes[last].step)
         _charge(gap, passes[first : last + 1], losses, _Awake(gap, stalls))
         gap.charge(UNNAMED, gap.ns - sum(gap.parts.values()))
         gaps.append(gap)
     return gaps
+
+
+def _numbered(passes: Sequence[Pass], prompt_tokens: int | None) -> Iterator[tuple[int, int]]:
+    """Places of the passes that gave a token, and which one; after a loss as what is in the KV cache tells."""
+    number = 0
+    for place in token_givers(passes, prompt_tokens):
+        told = 0 if prompt_tokens is None else passes[place].after - prompt_tokens + 1
+        number = max(number + 1, told)
+        yield place, number
 
 
 def token_givers(passes: Sequence[Pass], prompt_tokens: int | None) -> list[int]:
