@@ -140,9 +140,11 @@ def test_what_can_not_be_sent_is_refused(
     assert "Traceback" not in refused.stderr
 
 
-def test_nobody_there_is_said(tmp_path: Path) -> None:
+def test_nobody_there_is_said_also_of_one_of_several(server: Served, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    refused = load(tmp_path, f"http://127.0.0.1:{port}", [{"arrival_s": 0, "prompt": "x"}])
-    assert refused.returncode == 2
-    assert "no server answers there" in refused.stderr
+    nowhere = f"http://127.0.0.1:{port}"
+    for more in ((), ("--url", server.url, "--api-key", "secret")):
+        refused = load(tmp_path, nowhere, [{"arrival_s": 0, "prompt": "x"}], *more)
+        assert refused.returncode == 2
+        assert f"{nowhere}: no server answers there" in refused.stderr
