@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -331,7 +333,12 @@ def _read_life(
     if not attempts:
         return None
     found = life_of(session, int(str(attempts[-1]["rid"])), int(str(attempts[-1]["attempt"])), cursor)
-    return Found(found, outside=bool(only) and rid not in session.picked(only, cursor=cursor)["rid"].to_pylist())
+    return Found(found, outside=bool(only) and not _is_among(rid, session.picked(only, cursor=cursor)))
+
+
+def _is_among(rid: int | None, picked: pa.Table) -> bool:
+    """Whether a filter lets a request through; it may let millions."""
+    return bool(pc.any(pc.equal(picked["rid"], rid)).as_py())
 
 
 def _read_causes(life: Life, session: Session, cursor: "duckdb.DuckDBPyConnection") -> Rows:
