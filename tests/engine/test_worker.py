@@ -82,6 +82,7 @@ def test_a_worker_serves_cancels_refuses_and_drains() -> None:
         ready = front.read()
         assert isinstance(ready, Ready)
         assert (ready.device, ready.kv_blocks, ready.block_size, ready.max_model_len) == ("cpu", 64, 16, 1024)
+        assert ready.token_bytes in {256, 512}, "of keys and values (SPEC C12), in two bytes or four a number"
 
         front.sock.sendall(frame(submit(1)) + frame(submit(2, prompt=2000)))
         steps = front.steps_until_finished(1, 2)
