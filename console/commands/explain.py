@@ -54,7 +54,7 @@ def _tried(run: Path, found: Account) -> tuple[Rerun, ...]:
     reruns = try_changes(run, found.prominent, lambda change: _say(f"re-running with {change} in virtual time"))
     if not reruns:
         _say("no setting of the engine is suggested, so there is nothing to re-run")
-    return best_first(reruns, found.percentile)
+    return best_first(reruns)
 
 
 def _say(text: str) -> None:

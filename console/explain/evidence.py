@@ -123,7 +123,10 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Attempts without an answer, of one state, code and reason. `told` were told when to come again, in ms."""
+    """Attempts without an answer, of one state, code and reason. `told` were told when to come again, in ms.
+
+    `retry_p50` is the middle of all of that state, whatever the code and reason.
+    """
 
     status: str
     http_status: int | None

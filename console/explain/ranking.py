@@ -17,8 +17,6 @@ from console.explain.evidence import Evidence
 from console.explain.finding import Finding, Nature
 from console.explain.suspects import SUSPECTS
 
-PERCENTILES: Final = ("p50", "p95", "p99")
-"""Those that re-runs tell."""
 UNEXPLAINED: Final = frozenset({"UNNAMED", "NOT_KEPT"})
 _STANDS_OUT: Final[dict[View, Fraction]] = {"tail": Fraction(1, 10), "everyone": Fraction(1, 4)}
 """Parts of the whole from which time that is nobody's own work is worth a sentence of its own."""
@@ -40,12 +38,6 @@ class Account:
     findings: tuple[Finding, ...]
     small: Fraction
     unexplained: Fraction
-
-    @property
-    def percentile(self) -> str:
-        """The percentile of E2E by which a change is judged: that of the slow ones, if it is one of these."""
-        asked = f"p{self.evidence.cohorts.slow.percentile.normalize():f}"
-        return asked if asked in PERCENTILES else PERCENTILES[-1]
 
     @property
     def prominent(self) -> tuple[Finding, ...]:

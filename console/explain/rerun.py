@@ -3,7 +3,12 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+PERCENTILES: Final = ("p50", "p95", "p99")
+"""Those that re-runs tell."""
+JUDGED: Final = "p99"
+"""By this E2E settings are judged: what the slow ones take, or the beginning of it."""
 
 Summary = Mapping[str, float | None]
 """Percentile -> ns."""
@@ -27,9 +32,10 @@ class Rerun:
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def better(self, percentile: str) -> float | None:
-        """By how much E2E falls at a percentile, as a share of the re-run's; below 0 where it rises."""
-        before, after = self.again["e2e"].get(percentile), self.changed["e2e"].get(percentile)
+    @property
+    def better(self) -> float | None:
+        """By how much E2E falls at p99, as a share of the re-run's; below 0 where it rises, None where unknown."""
+        before, after = self.again["e2e"].get(JUDGED), self.changed["e2e"].get(JUDGED)
         return None if before is None or after is None or not before else 1 - after / before
 
     def document(self) -> dict[str, Any]:
@@ -47,14 +53,9 @@ class Rerun:
         }
 
 
-def best_first(reruns: Iterable[Rerun], percentile: str) -> tuple[Rerun, ...]:
-    """Those that lower E2E at a percentile most come first; those of which that can't be told come last."""
-
-    def gain(rerun: Rerun) -> float:
-        better = rerun.better(percentile)
-        return -math.inf if better is None else better
-
-    return tuple(sorted(reruns, key=gain, reverse=True))
+def best_first(reruns: Iterable[Rerun]) -> tuple[Rerun, ...]:
+    """Those that lower E2E at p99 most come first; those of which that can't be told come last."""
+    return tuple(sorted(reruns, key=lambda one: -math.inf if one.better is None else one.better, reverse=True))
 
 
 def _plain(summaries: Mapping[str, Summary]) -> dict[str, dict[str, float | None]]:

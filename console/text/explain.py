@@ -8,8 +8,8 @@ from console.diagnosis import HEALTHY_RATIO
 from console.explain.answer import TITLES, open_command, whatif_command
 from console.explain.claim import excess_name
 from console.explain.finding import Finding, Nature
-from console.explain.ranking import PERCENTILES, Account
-from console.explain.rerun import Rerun
+from console.explain.ranking import Account
+from console.explain.rerun import JUDGED, PERCENTILES, Rerun
 from console.measures import REPORTED
 from console.text.paint import wrapped
 from console.text.report import counted, filter_lines, lower_bound_note
@@ -45,7 +45,7 @@ def explain_lines(found: Account, run: str, width: int, reruns: Sequence[Rerun] 
     lines = [*head_lines(found, width), []]
     for place, finding in enumerate(found.prominent, 1):
         lines += [*finding_lines(finding, place, width), *_commands(found, finding, run), []]
-    lines += [*rerun_lines(found, reruns, width), []] if reruns else []
+    lines += [*rerun_lines(reruns, width), []] if reruns else []
     return [*lines, *sum_lines(found, width)]
 
 
@@ -159,7 +159,7 @@ def verdict_lines(found: Account, width: int) -> list[Line]:
     return lines
 
 
-def rerun_lines(found: Account, reruns: Sequence[Rerun], width: int) -> list[Line]:
+def rerun_lines(reruns: Sequence[Rerun], width: int) -> list[Line]:
     """What the best of the settings that were tried would do, the others, and the error of re-running (SPEC F5)."""
     best = reruns[0]
     lines = [rule(f"What if {clean(best.change)}", width, "ms, re-run as recorded → changed")]
@@ -169,7 +169,7 @@ def rerun_lines(found: Account, reruns: Sequence[Rerun], width: int) -> list[Lin
         cells = [fit(f"{_ms(before[name])} → {_ms(after[name])}", _CHANGE) for name in PERCENTILES]
         lines.append([(fit(measure.title, _LATENCY), "text"), ("".join(cells), "strong")])
     for rerun in reruns:
-        lines += _judged(rerun, found.percentile, width)
+        lines += _judged(rerun, width)
     errors = ", ".join(f"{name} {_signed(best.errors['e2e'][name])}" for name in PERCENTILES)
     lines += wrapped(f"The recorded configuration, re-run, is off the recording's E2E by: {errors}.", width, "muted")
     if not best.trusted:
@@ -179,16 +179,16 @@ def rerun_lines(found: Account, reruns: Sequence[Rerun], width: int) -> list[Lin
     return [crop(line, width) for line in lines]
 
 
-def _judged(rerun: Rerun, percentile: str, width: int) -> list[Line]:
+def _judged(rerun: Rerun, width: int) -> list[Line]:
     """Whether a setting helps."""
-    better, name = rerun.better(percentile), clean(rerun.change)
+    better, name = rerun.better, clean(rerun.change)
     if better is None:
         return wrapped(f"{name}: it can't be told, nothing is answered in the re-run", width, "warn")
     if abs(better) < _SAME:
-        return wrapped(f"{name}: E2E at {percentile} stays as it is, this does not help", width, "warn")
+        return wrapped(f"{name}: E2E at {JUDGED} stays as it is, this does not help", width, "warn")
     if better < 0:
-        return wrapped(f"{name}: E2E at {percentile} rises by {-better:.1%}, this makes it worse", width, "bad")
-    return wrapped(f"{name}: E2E at {percentile} falls by {better:.1%}", width, "good")
+        return wrapped(f"{name}: E2E at {JUDGED} rises by {-better:.1%}, this makes it worse", width, "bad")
+    return wrapped(f"{name}: E2E at {JUDGED} falls by {better:.1%}", width, "good")
 
 
 def _ms(ns: float | None) -> str:

@@ -195,7 +195,7 @@ ODD: dict[Callable[[Path], Path], str] = {
     tui_runs.empty: "no request is recorded",
     tui_runs.one_request: "too few answered requests",
     tui_runs.no_duration: "too few answered requests",
-    tui_runs.all_rejected: "100.0% of the attempts got no answer: 7 rejected",
+    tui_runs.all_rejected: "100.0% of the requests got no answer: 7 rejected",
     tui_runs.mixed_ends: "lower bound",
     tui_runs.damaged: "damaged",
 }
@@ -225,6 +225,30 @@ def test_where_all_were_refused_the_account_is_about_refusals(tmp_path: Path) ->
     assert "OVERLOADED: the queue is full (9)" in said
     assert "9 of 9 were told when to come again (Retry-After): 100 to 900 ms, 500 in the middle" in said
     assert (found.only, found.at) == ("status:rejected", "req:req-1")
+
+
+def test_reasons_that_differ_in_a_number_are_one_reason(tmp_path: Path) -> None:
+    """SPEC B5: nobody learns anything from "and 59 other reasons"; the middle is that of all who were told."""
+    waits = (900, 100, 300)
+    rows = [
+        {**request(rid, rid, Status.REJECTED, returned_ms=rid + 1, http_status=529), "retry_after_ms": wait}
+        | {"reason": f"{rid + 10} requests are waiting for {rid}.5 ms"}
+        for rid, wait in enumerate(waits, 1)
+    ]
+    with Session(write_run(tmp_path, {"requests": rows})) as session:
+        found = explain(session).findings[0]
+    said = " ".join(found.sentences)
+    assert "Why: N requests are waiting for N ms (3)." in said
+    assert "100 to 900 ms, 300 in the middle" in said
+    assert found.suggestion is not None and found.suggestion.changes
+
+
+def test_who_asked_for_what_is_never_served_is_not_helped_by_workers(tmp_path: Path) -> None:
+    rows = [request(rid, rid, Status.REJECTED, returned_ms=rid + 1, http_status=400) for rid in range(1, 4)]
+    with Session(write_run(tmp_path, {"requests": rows})) as session:
+        found = explain(session).findings[0]
+    assert found.suggestion is not None
+    assert (found.suggestion.changes, "mend the requests" in found.suggestion.advice) == ((), True)
 
 
 def test_refusals_without_a_time_say_so(tmp_path: Path) -> None:
@@ -333,5 +357,5 @@ def test_what_if_re_runs_the_first_setting_that_is_suggested(
     assert main(["explain", str(run), "--what-if"]) == 0
     out = capsys.readouterr().out
     assert "What if policy=continuous" in out
-    assert "policy=continuous: E2E at p95 falls by" in out
+    assert "policy=continuous: E2E at p99 falls by" in out
     assert "is off the recording's E2E by: p50 0.0%, p95 0.0%, p99 0.0%" in " ".join(out.split())

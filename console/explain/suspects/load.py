@@ -14,6 +14,7 @@ from console.widgets.ink import percent
 
 _NOTABLE: Final = 0.01
 _UNANSWERED: Final = frozenset({"rejected", "expired", "failed"})
+_MISTAKEN: Final = range(400, 429)
 _OPEN_LOOP: Final = Suggestion("measure with arrivals that wait for nobody: tailtrace load sends at given times")
 
 
@@ -54,7 +55,7 @@ def _tell_refusals(claim: Claim) -> Finding | None:
     if not n or n <= HEALTHY_REFUSALS[1] * total:
         return None
     sentences = [
-        f"{percent(n / total)} of the attempts got no answer: {_states(refused)} (healthy: up to"
+        f"{percent(n / total)} of the requests got no answer: {_states(refused)} (healthy: up to"
         f" {percent(HEALTHY_REFUSALS[1])}).",
         f"Why: {_reasons(refused)}.",
         _told(refused),
@@ -63,7 +64,7 @@ def _tell_refusals(claim: Claim) -> Finding | None:
         Kind.REFUSALS,
         Nature.ANSWERS,
         tuple(sentences),
-        suggestion=_advice(evidence),
+        suggestion=_advice(evidence, refused),
         only=str(Filter((Words("status", tuple(dict.fromkeys(refusal.status for refusal in refused))),))),
         at=evidence.place(refused[0].example),
         figures={"refused": n, "attempts": total, "reasons": {refusal.reason: refusal.n for refusal in refused}},
@@ -96,12 +97,15 @@ def _told(refused: list[Refusal]) -> str:
         return "Nobody was told when to come again (Retry-After)."
     waits = [refusal for refusal in rejected if refusal.told]
     least, most = min(one.retry_min or 0 for one in waits), max(one.retry_max or 0 for one in waits)
-    middle = max(waits, key=lambda one: one.told).retry_p50
-    span = f"{least:,} to {most:,} ms, {middle:,} in the middle"
+    span = f"{least:,} to {most:,} ms, {waits[0].retry_p50:,} in the middle"
     return f"{told:,} of {n:,} were told when to come again (Retry-After): {span}."
 
 
-def _advice(evidence: Evidence) -> Suggestion:
+def _advice(evidence: Evidence, refused: list[Refusal]) -> Suggestion:
+    """More workers help whom load turned away, and nobody who asked for what is never served."""
+    mistaken = sum(refusal.n for refusal in refused if (refusal.http_status or 0) in _MISTAKEN)
+    if 2 * mistaken > sum(refusal.n for refusal in refused):
+        return Suggestion("most asked for what this server never serves: mend the requests, or raise the limit named")
     workers = max(len(evidence.workers), 1) + 1
     advice = "serve with more workers, or bound the load before it comes here"
     return Suggestion(advice, (Change(WORKERS, workers),))
