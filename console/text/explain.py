@@ -22,6 +22,7 @@ _CHANGE: Final = 24
 _SAME: Final = 0.01
 _MUCH: Final = 0.2
 """So much that has no cause is part of the verdict."""
+_MOST: Final = 0.5
 _INDENT: Final = "     "
 _GLYPHS: Final = {
     Nature.MEASUREMENT: ("!", "bad"),
@@ -77,12 +78,19 @@ def _verdict(found: Account) -> str:
 
 def _named(found: Account) -> str:
     if found.prominent:
-        return ", ".join(TITLES[finding.kind].lower() for finding in found.prominent[:3])
+        own = sum(share_of(finding) or 0.0 for finding in found.findings if finding.nature is Nature.WORK)
+        names = ", ".join(_lowered(TITLES[finding.kind]) for finding in found.prominent[:3])
+        return f"mostly the requests' own work, then {names}" if own > _MOST else names
     if not found.evidence.states:
         return "nothing to explain: no request is recorded"
     if found.whole_ns is None and not found.findings:
         return "nothing to explain: too few answered requests to tell slow ones from typical ones"
     return "nothing stands out"
+
+
+def _lowered(title: str) -> str:
+    """A title inside a sentence; abbreviations stay as they are."""
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def _tail(found: Account) -> str:

@@ -316,6 +316,26 @@ def test_names_are_never_markup_or_escapes(tmp_path: Path) -> None:
     assert "\x1b" not in text(tui_runs.mixed_ends(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("tokens", "verdict"),
+    [
+        (200, "nothing stands out"),
+        (16_000, "mostly the requests' own work, then prompts of others"),
+        (30_000, "prompts of others"),
+    ],
+)
+def test_the_verdict_weighs_what_was_asked_for_against_what_held_it_up(
+    tmp_path: Path, tokens: int, verdict: str
+) -> None:
+    """Some ask for fifty times as many tokens as others; four prompts hold them up besides."""
+    traffic = Traffic(n=300, outputs=(8, 400), rate=2.0)
+    chats = traffic.workload()
+    prompts = chats.prompt_tokens.copy()
+    prompts[[60, 100, 150, 200]] = tokens
+    said = text(traffic.served(tmp_path / "run", replace(chats, prompt_tokens=prompts)))
+    assert said.startswith(f"run: {verdict}\n")
+
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
