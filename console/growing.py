@@ -29,12 +29,16 @@ WORTH_GROWING: Final = 200_000
 """Slices from which on a run that is recorded is not read anew at each look."""
 
 _AT_ONCE: Final = 1_000_000
+"""Slices."""
+_REQUESTS: Final = 80_000
+_SPANS: Final = 400_000
+"""Rows that are put to their attempts at once: wide rows take memory while they are made."""
 _SURE_NS: Final = 3 * 10**9
 """So long after an attempt's end has been seen, nothing more is recorded about its life."""
 
 _REQUEST: Final = columns_of(TABLES["requests"])
 _KEPT_PHASES: Final = tuple(phase_column(name) for name in PHASES)
-_SPANS: Final = ("rid", "attempt", "name", "start", "end")
+_OF_SPANS: Final = ("rid", "attempt", "name", "start", "end")
 
 
 def worth_growing(tables: RunTables) -> bool:
@@ -57,9 +61,10 @@ class Growing:
             store(cursor, f"{KEPT}.causes", SCHEMA.empty_table())
             self._whole, self._ends = whole, {"requests": {}, "spans": {}}
         requests, self._ends["requests"] = tables.since("requests", self._ends["requests"])
-        spans, self._ends["spans"] = tables.since("spans", self._ends["spans"], *_SPANS)
-        for first in range(0, max(requests.num_rows, spans.num_rows), _AT_ONCE):
-            _take(cursor, requests.slice(first, _AT_ONCE), spans.slice(first, _AT_ONCE))
+        spans, self._ends["spans"] = tables.since("spans", self._ends["spans"], *_OF_SPANS)
+        for number in range(max(-(-requests.num_rows // _REQUESTS), -(-spans.num_rows // _SPANS))):
+            some = requests.slice(number * _REQUESTS, _REQUESTS), spans.slice(number * _SPANS, _SPANS)
+            _take(cursor, *some)
 
     def attribute(self, cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> None:
         """Bring the causes up to date."""
