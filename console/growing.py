@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from console.kept import slices_of
 from console.measures import phase_column
-from console.summing import sums
-from console.views import CAUSE_NAMES, KEPT, PHASES, columns_of, names_of, phase_sums, store
+from console.summing import some_at_a_time, sums
+from console.views import CAUSE_NAMES, KEPT, PHASES, columns_of, create_views, names_of, phase_sums, store
 from recorder.attribution import SCHEMA, Tables
 from recorder.attribution.attribute import attribute_in_turn
 from recorder.attribution.columns import Ints
@@ -59,7 +59,10 @@ class Growing:
         if whole != self._whole or not self._ends:
             cursor.execute(_BEGIN).fetchall()
             store(cursor, f"{KEPT}.causes", SCHEMA.empty_table())
-            self._whole, self._ends = whole, {"requests": {}, "spans": {}}
+            create_views(cursor, tables, kept=False)
+            _take_all(cursor)
+            self._whole, self._ends = whole, {name: tables.ends(name) for name in ("requests", "spans")}
+            return
         requests, self._ends["requests"] = tables.since("requests", self._ends["requests"])
         spans, self._ends["spans"] = tables.since("spans", self._ends["spans"], *_OF_SPANS)
         for number in range(max(-(-requests.num_rows // _REQUESTS), -(-spans.num_rows // _SPANS))):
@@ -123,6 +126,22 @@ def _first_steps(tables: Tables) -> Mapping[int, int]:
 def _row(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[int, ...]:
     found: tuple[int, ...] = cursor.execute(sql).fetchall()[0]
     return found
+
+
+def _take_all(cursor: duckdb.DuckDBPyConnection) -> None:
+    """All there is at the first look; later ones take what came since."""
+    columns = ", ".join(f'"{name}" AS "{phase_column(name)}"' for name in PHASES)
+    cursor.execute(
+        f"CREATE OR REPLACE TABLE {KEPT}.phases AS SELECT rid, attempt, {columns} FROM phase_times"
+    ).fetchall()
+    for some in some_at_a_time(cursor):
+        cursor.execute(f"""INSERT INTO {KEPT}.attempts BY NAME
+            SELECT requests.*, phases.* EXCLUDE (rid, attempt)
+            FROM (SELECT * FROM requests WHERE {some}) AS requests
+            LEFT JOIN {KEPT}.phases USING (rid, attempt)""").fetchall()
+    cursor.execute(f"DROP TABLE {KEPT}.phases").fetchall()
+    orphans = f"SELECT rid, attempt, {phase_sums(phase_column)} FROM spans ANTI JOIN requests USING (rid, attempt)"
+    cursor.execute(f"INSERT INTO {KEPT}.waiting {orphans} GROUP BY rid, attempt").fetchall()
 
 
 def _take(cursor: duckdb.DuckDBPyConnection, requests: pa.Table, spans: pa.Table) -> None:

@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +16,7 @@ import pyarrow as pa
 from console.kept import fingerprint
 from console.measures import phase_column
 from console.session import Session
-from console.summing import sums
+from console.summing import some_at_a_time, sums
 from console.views import PHASES
 from recorder.attribution.attribute import attribute_in_turn
 from recorder.attribution.reading import Needed, SlicesOfParts
@@ -59,10 +58,6 @@ def _fill(session: Session, cursor: duckdb.DuckDBPyConnection, wanted: str, tell
     cursor.execute(f"CREATE TABLE making.made_from AS SELECT '{wanted}' AS fingerprint").fetchall()
 
 
-_CHUNKS: Final = 5
-_EARLIEST: Final = -(2**63)
-_NEVER: Final = 2**63 - 1
-
 _ATTRIBUTED: Final = 0.7
 _SUMMED: Final = 0.85
 """How much of the time has gone by then."""
@@ -76,15 +71,10 @@ ORDER BY arrival, rid, attempt"""
 
 
 def _join(cursor: duckdb.DuckDBPyConnection) -> None:
-    """One wide row an attempt, in the order of arrival. Some at a time: sorting them all takes memory, or spills."""
+    """One wide row an attempt, in the order of arrival."""
     cursor.execute(f"CREATE TABLE making.attempts AS {_JOINED.format(some='false')}").fetchall()
-    shares = [number / _CHUNKS for number in range(1, _CHUNKS)]
-    found = cursor.execute(f"SELECT quantile_disc(arrival, {shares}) FROM requests").fetchone()
-    bounds = sorted(set(found[0] or ())) if found else []
-    for low, high in pairwise([None, *bounds, None]):
-        some = f"arrival >= {_EARLIEST if low is None else low} AND arrival < {_NEVER if high is None else high}"
+    for some in some_at_a_time(cursor):
         cursor.execute(f"INSERT INTO making.attempts {_JOINED.format(some=some)}").fetchall()
-    cursor.execute(f"INSERT INTO making.attempts {_JOINED.format(some='arrival IS NULL')}").fetchall()
 
 
 def _append(cursor: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:

@@ -1,5 +1,9 @@
-"""Causes, of which an attempt has several rows, as one row an attempt."""
+"""What makes one wide row of an attempt: its causes summed, and attempts some at a time."""
 
+from itertools import pairwise
+from typing import Final
+
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -25,3 +29,16 @@ def sums(rows: Ints, causes: pa.Table) -> pa.Table:
             ns = np.bincount(at[mine], minlength=len(first)) == 0
             columns[name] = pa.array(summed(len(first), at[mine], ints(causes, "ns")[mine]), pa.int64(), mask=ns)
     return pa.table(columns)
+
+
+_CHUNKS: Final = 5
+_EARLIEST: Final = -(2**63)
+_NEVER: Final = 2**63 - 1
+
+
+def some_at_a_time(cursor: duckdb.DuckDBPyConnection) -> list[str]:
+    """Conditions on `requests` that part them by arrival, in order: sorting all wide rows takes memory, or spills."""
+    shares = [number / _CHUNKS for number in range(1, _CHUNKS)]
+    (found,) = cursor.execute(f"SELECT quantile_disc(arrival, {shares}) FROM requests").fetchall()
+    bounds = [_EARLIEST, *sorted(set(found[0] or ())), _NEVER]
+    return [*(f"arrival >= {low} AND arrival < {high}" for low, high in pairwise(bounds)), "arrival IS NULL"]

@@ -129,6 +129,16 @@ class RunTables:
         if self.info.state == "recording":
             self.left_out, self._left_out_damages = _left_out(self.path)
 
+    def ends(self, table: str) -> Ends:
+        """Where this look at a table ends, for `since`."""
+        snapshot, reached = self._snapshots[table], dict[str, int]()
+        for part in (*snapshot.parts, *(part for part, _ in snapshot.rescued)):
+            reached[part.producer] = max(part.last, reached.get(part.producer, 0))
+        for producer, records in snapshot.tails.items():
+            if len(records):
+                reached[producer] = int(records[SEQ].max()) + 1
+        return reached
+
     def since(self, table: str, ends: Ends, *names: str) -> tuple[pa.Table, Ends]:
         """The rows of a table that came after an earlier look had ended at `ends`, and where this one ends.
 
