@@ -179,13 +179,14 @@ class Lanes:
         return self._flying[1]
 
     def waiting_at(self, t: int, worker: int) -> list[int]:
-        """The lanes that wait for a worker's start at `t`, longest first."""
+        """The lanes that wait for a worker's start at `t`, longest first; at the live edge those that are open, too."""
         first = int(np.searchsorted(self._finish_so_far, t))
         here = slice(first, int(np.searchsorted(self.columns["arrival"], t, "right")))
         queued, started, finish, mine = (
             self.columns[name][here] for name in ("queued", "first_scheduled", "finish", "worker")
         )
-        still = (started > t) | ((started == NONE) & (finish > t))
+        last = np.where(self._open[here], t, t + 1)
+        still = (started > t) | ((started == NONE) & (finish >= last))
         waiting = ((mine == worker) | (mine == NONE)) & (queued != NONE) & (queued <= t) & still
         return [int(i) + first for i in np.flatnonzero(waiting)]
 
@@ -205,6 +206,11 @@ class Lanes:
         done = self.columns["e2e"][self.ok]
         rank = -(-95 * len(done) // 100) - 1
         return int(np.partition(done, rank)[rank]) if len(done) else None
+
+    @cached_property
+    def _open(self) -> Bools:
+        """Whether each lane has not ended: all that is known of it reaches to the end of the run."""
+        return self._is("status", "open")
 
     @cached_property
     def ok(self) -> Ints:

@@ -51,7 +51,10 @@ def _title_pieces(active: str, short: bool) -> Iterator[Line]:
 
 
 def status_line(health: Health | None, note: Line, width: int, live: Line | None = None) -> Line:
-    """How a watched run is watched and the recorder's account at the left, the screen's own note at the right."""
+    """How a watched run is watched and the recorder's account at the left, the screen's own note at the right.
+
+    Losses come first in the account, as a narrow screen cuts its end.
+    """
     if health is None:
         return spread([(" reading the run …", "muted")], note, width)
     glyph, style = _STATES.get(health.state, ("?", "muted"))
@@ -63,11 +66,11 @@ def status_line(health: Health | None, note: Line, width: int, live: Line | None
         noun = "damage" if count == 1 else "damages"
         left += [("  ", "text"), (f"{count} {noun}: ", "bad bold"), (f"{clean(file)} {clean(what)}{more}", "bad")]
     if health.events:
-        cost = "" if health.append_ns is None else f", {health.append_ns:,.0f} ns each"
-        left += [("  ", "text"), (f"{health.events:,} records{cost}", "muted")]
         left += [("  ", "text"), (f"{health.drops:,} dropped", "bad bold" if health.drops else "muted")]
         if health.durable is not None:
             left += [("  ", "text"), (f"durable to {duration(health.durable)}", "muted")]
+        cost = "" if health.append_ns is None else f", {health.append_ns:,.0f} ns each"
+        left += [("  ", "text"), (f"{health.events:,} records{cost}", "muted")]
     else:
         left += [("  no account of a recorder", "faint")]
     if health.state == "recording" and not live:

@@ -150,6 +150,9 @@ class Strip:
 
 
 def _head(name: str, value: str, gutter: int) -> Line:
+    """Where both have no room it is the name that is cut: who knows the strips can guess it, but no number."""
+    left = max(gutter - 2 - len(value) - bool(value), 0)
+    name = fit(name, min(len(name), left))
     room = max(gutter - 2 - len(name), 0)
     return pad([(f" {name}", "muted"), (fit(value, room, "right") + " ", "text")], gutter)
 

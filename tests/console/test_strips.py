@@ -130,3 +130,17 @@ def test_notes_stand_under_the_name() -> None:
     rows = blocks(np.array([1.0]), 1.0, 3, "text")
     lines = Strip("KV", "3/8", rows).lines(12, notes=["free 5"])
     assert ["".join(text for text, _ in line)[:12] for line in lines] == [" KV     3/8 ", "     free 5 ", " " * 12]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "head"),
+    [
+        ("KV held", "9/60", " KV held     9/60 "),
+        ("KV held", "389/2,912", " KV he… 389/2,912 "),
+        ("KV for nobody", "≤12,345", " KV for … ≤12,345 "),
+        ("sixteen letters!", "", " sixteen letters! "),
+    ],
+)
+def test_a_number_beside_a_strip_is_never_cut(name: str, value: str, head: str) -> None:
+    strip = Strip(name, value, [[("█", "text")]])
+    assert "".join(text for text, _ in strip.lines(18)[0])[:18] == head

@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,8 @@ from console.widgets.ink import (
 )
 from console.widgets.now import Member, now_lines
 from console.widgets.pairs import by_change, list_lines, side_by_side
+from recorder.words import Status
+from tests.console.runs import request, write_run
 from tests.console.tui_runs import MS, mixed_ends, served
 
 texts = st.text(max_size=30)
@@ -235,6 +238,19 @@ def test_a_detail_closes_its_sum(lanes: Lanes) -> None:
     assert any("≠ E2E" in text_of(line) for line in detail_lines(lanes, lane, broken, 0, width=90, height=20))
 
 
+def test_who_waits_at_the_live_edge_is_told(tmp_path: Path) -> None:
+    """SPEC F4: an open request is known to wait up to the newest instant there is, and that one included."""
+    rows = [
+        {**request(1, 0, Status.OPEN), "queued": 1 * MS},
+        {**request(2, 0, Status.EXPIRED), "queued": 1 * MS},
+        request(3, 0, Status.OK, admitted_ms=0, queued_ms=0, first_scheduled_ms=1, returned_ms=9),
+    ]
+    with Session(write_run(tmp_path, {"requests": rows})) as session, session.connect() as cursor:
+        edge = load_lanes(session, cursor)
+    assert edge.window.end == 9 * MS
+    assert [edge.lane(index).request_id for index in edge.waiting_at(edge.window.end, 0)] == ["req-1"]
+
+
 def test_a_request_without_an_end_shows_its_phases(lanes: Lanes) -> None:
     lane = lanes.lane(lanes.find("cancelled-1") or 0)
     words = "\n".join(text_of(line) for line in detail_lines(lanes, lane, [], 0, width=60, height=12))
@@ -268,6 +284,8 @@ def test_the_bars_around_the_screen() -> None:
         assert part in words
     assert words.endswith("note")
     assert "R reloads" in words
+    narrow = text_of(status_line(replace(health, damages=()), [("a note of thirty cells or so ...", "text")], 80))
+    assert "3 dropped  durable to 5.00s" in narrow, "what is cut off is not what was lost, nor the lag"
     assert "reading" in text_of(status_line(None, [], 80))
     assert "2/3" in text_of(top_bar("timeline", "run-b", 1, 3, width=80))
     for width in range(0, 161, 8):

@@ -74,7 +74,7 @@ async def test_drops_are_on_every_screen(tmp_path: Path) -> None:
         await settle(pilot)
         for key in "123":
             await press(pilot, key)
-            assert "5,100 records, 420 ns each  6 dropped" in screen_text(app).splitlines()[-2]
+            assert "6 dropped  durable to 302ms  5,100 records, 420 ns each" in screen_text(app).splitlines()[-2]
 
 
 async def test_one_run_can_not_be_compared(tmp_path: Path) -> None:
