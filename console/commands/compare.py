@@ -4,12 +4,13 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from console.commands import FILTER_HELP, RUN_HELP, slo_ns
 from console.compare import Comparison, compare_all
 from console.figures import measure, values_of
-from console.filter import Filter
+from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
 from console.guards import NAMES, Guard, parse_guards
 from console.jsonout import write_json
@@ -50,12 +51,24 @@ def run(args: argparse.Namespace) -> int:
     """Print the comparison; differences are B - A. 1 where a guard rail breaks."""
     if len(args.others) >= len(RUNS):
         raise UserError(f"compare takes {len(RUNS)} runs at most, got {len(args.others) + 1}")
-    only, slo, guards = parse_filter(args.filter), slo_ns(args.slo_ms), parse_guards(args.guard)
+    paths = [args.a, *args.others]
+    return tell(paths, parse_filter(args.filter), slo_ns(args.slo_ms), parse_guards(args.guard), as_json=args.json)
+
+
+def tell(
+    paths: Sequence[str | Path],
+    only: Filter = EVERYTHING,
+    slo: int | None = None,
+    guards: Sequence[Guard] = (),
+    *,
+    as_json: bool = False,
+) -> int:
+    """Print the comparison of these runs with the first; 1 where one of them breaks a rail. `slo` in ns."""
     with ExitStack() as opened:
-        runs = [opened.enter_context(Session(local(path))) for path in (args.a, *args.others)]
+        runs = [opened.enter_context(Session(local(path))) for path in paths]
         made = compare_all(runs, only, slo)
         broken = _broken(runs, only, Slo(e2e_ns=slo), guards)
-        if args.json:
+        if as_json:
             write_json(sys.stdout, document(made, broken if guards else None))
         else:
             _print(made, runs, only)

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     sound = [_is_sound(run) for run in recorded]
     _say(f"both runs are kept: tailtrace open {' '.join(map(str, recorded))}")
     if args.headless or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        compare.run(argparse.Namespace(a=recorded[0], b=recorded[1], json=False, filter=""))
+        compare.tell(recorded)
     else:
         subprocess.run([*_tailtrace("open"), "--screen", "compare", *recorded], check=True)
     return 0 if all(sound) else 1

@@ -141,7 +141,7 @@ def test_a_reader_that_goes_away_is_no_error(golden_run: Path) -> None:
 
 
 def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch, golden_run: Path) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("console.commands.report.report", interrupted)
