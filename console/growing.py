@@ -232,6 +232,6 @@ _TOLD: Final = (
         before.* EXCLUDE (told, settled, {names_of(CAUSE_NAMES)}),
         summed.* EXCLUDE (rid, attempt),
         CASE WHEN status <> 'open' AND $horizon - told < $sure THEN told ELSE $horizon END AS told,
-        status <> 'open' AND coalesce($horizon - told >= $sure, false) AS settled
+        status <> 'open' AND coalesce($horizon - least(told, returned) >= $sure, false) AS settled
     FROM before JOIN summed USING (rid, attempt)""",
 )
