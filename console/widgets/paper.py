@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -15,8 +15,15 @@ from console.theme import Scheme, resolve
 from console.widgets.ink import Line
 from console.widgets.spots import Spot
 
-if TYPE_CHECKING:
-    from console.app import Tailtrace
+
+class Coloured(Protocol):
+    """The application as a paper sees it."""
+
+    @property
+    def scheme(self) -> Scheme:
+        """The colours that are chosen."""
+        ...
+
 
 Draw = Callable[[int, int], Sequence[Line]]
 """Width and height in cells -> lines; a height of 0 asks for all lines there are."""
@@ -90,7 +97,7 @@ class Paper(Widget):
         lines = self._lines(self.size.width, self.size.height)
         base = self.visual_style.rich_style
         line = lines[y] if y < len(lines) else []
-        return strip_of(line, self.size.width, cast("Tailtrace", self.app).scheme, base)
+        return strip_of(line, self.size.width, cast("Coloured", self.app).scheme, base)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As high as what there is to say, where the height is `auto`."""
