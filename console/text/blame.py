@@ -72,7 +72,7 @@ def _heads(*names: str, width: int) -> Line:
 
 def _ledger_row(ledger: Ledger, kind: str, name: str, ns: int, width: int) -> Line:
     look, share = part_look(name, kind), ns / ledger.e2e_ns if ledger.e2e_ns else 0.0
-    numbers = f"{ns / 1e6:>{_MS},.1f}{_mean(ledger.mean(ns))}{percent(share):>{_SHARE}} "
+    numbers = f"{_ms(ns, digits=1)}{_mean(ledger.mean(ns))}{percent(share):>{_SHARE}} "
     return [*_name(look, name, name in ledger.modelled), (numbers, "text"), *_bar(share, look, width, numbers)]
 
 
@@ -260,15 +260,21 @@ def victim_lines(pairs: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
 
 
 def _mean(ns: Fraction) -> str:
-    return f"{float(ns) / 1e6:>{_MS},.3f}"
+    return _ms(float(ns))
 
 
 def _signed(ns: Fraction) -> str:
-    return f"{float(ns) / 1e6:>+{_MS},.3f}"
+    return _ms(float(ns), "+")
 
 
 def _deviation(variance: Fraction) -> str:
-    return f"{sqrt(variance) / 1e6:>{_MS},.3f}"
+    return _ms(sqrt(variance))
+
+
+def _ms(ns: float, sign: str = "", digits: int = 3) -> str:
+    """A column of ms: one that would touch its neighbour is told with fewer digits behind the point."""
+    exact = f"{ns / 1e6:{sign},.{digits}f}"
+    return (exact if len(exact) < _MS else f"{ns / 1e6:{sign},.{max(digits - 2, 0)}f}").rjust(_MS)
 
 
 def _share(share: Fraction | None) -> str:

@@ -18,6 +18,7 @@ _WIDE: Final = 100
 A_COLUMN: Final = 2
 """Parts of the stretch in a column: braille has two dots beside each other."""
 _MOST_COLUMNS: Final = 999
+_UNKNOWN: Final = "-"
 
 DEVICE: Final = Look("█", "phase.decode")
 EXECUTION: Final = Look("▓", "flight")
@@ -67,12 +68,14 @@ def _axis(view: EngineView, width: int) -> Line:
 def _strips(view: EngineView, height: int) -> Iterator[Strip]:
     bins = view.bins
     whole = bins.all_ns.sum()
-    computing = f"{np.nansum(bins.busy_ns) / whole:.0%} busy" if whole else "-"
+    computing = f"{np.nansum(bins.busy_ns) / whole:.0%} busy" if whole else _UNKNOWN
     yield Strip("passes", computing, [_most(bins.kinds, STEPS)])
-    yield Strip("tokens", f"max {bins.tokens_max:,}", _composition(view, height))
-    yield Strip("batch", f"max {bins.batch_max:,}", braille(bins.batch, max(bins.batch_max, 1), height, _DECODE.style))
+    yield Strip("tokens", _most_of(bins.tokens_max, whole), _composition(view, height))
+    yield Strip(
+        "batch", _most_of(bins.batch_max, whole), braille(bins.batch, max(bins.batch_max, 1), height, _DECODE.style)
+    )
     most = highest(bins.waiting)
-    yield Strip("waiting", f"max {most:,.0f}", braille(bins.waiting, most, height if most else 1, "phase.queue"))
+    yield Strip("waiting", _most_of(most, whole), braille(bins.waiting, most, height if most else 1, "phase.queue"))
     if view.report["reasons"]:
         waits = sum(reason["share"] for reason in view.report["reasons"].values())
         looks = {"": _NOTHING, **{reason: reason_look(reason) for reason in bins.reasons}}
@@ -83,6 +86,11 @@ def _strips(view: EngineView, height: int) -> Iterator[Strip]:
     if view.report["preemptions"]["n"]:
         top = highest(view.preempted)
         yield Strip("preempted", f"{view.report['preemptions']['n']:,}", braille(view.preempted, top, 1, "bad"))
+
+
+def _most_of(most: float, whole: float) -> str:
+    """The highest of a stretch; nothing is known of one without passes."""
+    return f"max {most:,.0f}" if whole else _UNKNOWN
 
 
 def _composition(view: EngineView, height: int) -> list[Row]:
@@ -100,13 +108,15 @@ def _time(view: EngineView, height: int) -> list[Row]:
 
 def _device_share(view: EngineView) -> str:
     spent, whole = view.report["time"]["device_ns"], view.report["time"]["recorded_ns"]
-    return f"device {spent / whole:.0%}" if spent is not None and whole else "-"
+    return f"device {spent / whole:.0%}" if spent is not None and whole else _UNKNOWN
 
 
 def _blocks(view: EngineView, height: int) -> Iterator[Strip]:
     kv = view.kv
     held = highest(kv.held)
-    yield Strip("KV held", f"{held:,.0f}/{kv.total:,}", braille(kv.held, kv.total, height, "host"))
+    yield Strip(
+        "KV held", f"{held:,.0f}/{kv.total:,}" if kv.total else _UNKNOWN, braille(kv.held, kv.total, height, "host")
+    )
     if highest(kv.cached):
         told = f"≤{highest(kv.cached):,.0f}"
         yield Strip("KV cached", told, braille(kv.cached, kv.total, height, "phase.prefill"))

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final, Literal, TextIO
 
 from console.theme import COLOURS, Ink, resolve
-from console.widgets.ink import Line
+from console.widgets.ink import Line, width_of
 
 Colour = Literal["none", "256", "true"]
 
@@ -91,6 +91,17 @@ def nearest_of_256(rgb: str) -> int:
 def _cube(channel: int) -> int:
     """The nearest of the six levels 0, 95, 135, 175, 215, 255."""
     return 0 if channel < 48 else 1 if channel < 115 else min((channel - 35) // 40, 5)
+
+
+def flowed(pieces: Iterable[Line], width: int, indent: str = "", gap: str = "   ") -> list[Line]:
+    """Pieces side by side, those that have no room below the others: what is counted must not be cut off."""
+    lines: list[Line] = []
+    for piece in pieces:
+        if lines and width_of(lines[-1]) + len(gap) + width_of(piece) <= width:
+            lines[-1] = [*lines[-1], (gap, "text"), *piece]
+        else:
+            lines.append([(indent, "text"), *piece] if lines and indent else piece)
+    return lines
 
 
 def wrapped(text: str, width: int, style: str = "muted", indent: str = "") -> list[Line]:

@@ -1,12 +1,12 @@
 """The report of one run as lines: every number beside its formula, every state counted, no more than the width."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from console.measures import REPORTED
 from console.report import NOT_KEPT, UNNAMED, PhaseTimes, Report
 from console.survival import Survival
-from console.text.paint import wrapped
+from console.text.paint import flowed, wrapped
 from console.theme import DAGGER, cause_look, cause_order, phase_look, status_look
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, spread
 
@@ -93,13 +93,13 @@ def _requests(report: Report, width: int) -> Iterator[Line]:
     counts = report["requests"]
     handed_on = f", {report['handed_on']:,} handed on by lost workers" if report["handed_on"] else ""
     yield rule("Requests", width, f"{counts['total']:,} in all{handed_on}")
-    line: Line = []
-    for name, n in counts.items():
-        if name != "total":
-            look = status_look(name)
-            line += [(f"{look.glyph} ", look.style), (f"{n:,} {name}   ", "text" if n else "faint")]
-    yield line
+    yield from flowed((_state(name, n) for name, n in counts.items() if name != "total"), width)
     yield []
+
+
+def _state(name: str, n: int) -> Line:
+    look = status_look(name)
+    return [(f"{look.glyph} ", look.style), (f"{n:,} {name}", "text" if n else "faint")]
 
 
 def _latency(report: Report, width: int) -> Iterator[Line]:
@@ -140,18 +140,25 @@ def _phases(report: Report, width: int) -> Iterator[Line]:
     lived = {name: times for name, times in report["phases_ms"].items() if times["total"]}
     yield rule("Phases", width, f"share of E2E, ms, {ok_count(report)}")
     if lived:
-        heads = "".join(f"{name:>{_NUMBER}}" for name in ("p50", "p95", "p99")) + f"{'total':>{_TOTAL}}"
+        size = _column(lived.values())
+        heads = "".join(f"{name:>{size}}" for name in ("p50", "p95", "p99")) + f"{'total':>{_TOTAL}}"
         yield [(f"{heads:>{width}}", "muted")]
     for name, times in lived.items():
-        yield _phase(name, times, width)
+        yield _phase(name, times, size, width)
     if not lived:
         yield [("no ok request has phases", "muted")]
     yield []
 
 
-def _phase(name: str, times: PhaseTimes, width: int) -> Line:
+def _column(phases: Iterable[PhaseTimes]) -> int:
+    """Cells of a column of percentiles: a blank more than the longest, so that none touches its neighbour."""
+    shown = (number(times[name], 0) for times in phases for name in ("p50", "p95", "p99"))
+    return max(_NUMBER, *(len(value) + 1 for value in shown))
+
+
+def _phase(name: str, times: PhaseTimes, size: int, width: int) -> Line:
     look = phase_look(name)
-    quantiles = "".join(number(value) for value in (times["p50"], times["p95"], times["p99"]))
+    quantiles = "".join(number(value, size) for value in (times["p50"], times["p95"], times["p99"]))
     numbers = quantiles + number(times["total"], _TOTAL)
     room = width - len(numbers) - 13 - 7
     return [
@@ -213,12 +220,13 @@ def _workers(report: Report, width: int) -> Iterator[Line]:
     for row in report["workers"]:
         busy = row["execution_ns"] + row["host_ns"]
         host = percent(row["host_ns"] / busy if busy else None)
-        yield [
-            (f"{row['worker']:>3} ", "strong"),
-            (f"{row['steps']:,} steps in {row['passes']:,} passes", "text"),
-            (f"   execution {duration(row['execution_ns'])}   host {duration(row['host_ns'])} ({host})", "text"),
-            (f"   idle {duration(row['idle_ns'])}", "muted"),
+        pieces: list[Line] = [
+            [(f"{row['worker']:>3} ", "strong"), (f"{row['steps']:,} steps in {row['passes']:,} passes", "text")],
+            [(f"execution {duration(row['execution_ns'])}", "text")],
+            [(f"host {duration(row['host_ns'])} ({host})", "text")],
+            [(f"idle {duration(row['idle_ns'])}", "muted")],
         ]
+        yield from flowed(pieces, width, "    ")
     yield []
 
 

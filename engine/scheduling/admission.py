@@ -26,16 +26,16 @@ class Room:
 
 
 def refusal(request: Request, config: SchedulerConfig, room: Room) -> str:
-    """Why the request can never finish here; empty if it can."""
+    """Why the request can never finish here, short enough to be recorded whole; empty if it can."""
     prompt, most = request.prompt_tokens, request.max_tokens
     if prompt < 1 or most < 1:
         return f"a request needs a prompt and room for output: prompt {prompt} tokens, max_tokens {most}"
-    asked = f"the prompt ({prompt} tokens) and max_tokens ({most}) together"
+    asked = f"prompt ({prompt}) and max_tokens ({most}) are more than"
     if prompt + most > room.max_model_len:
-        return f"{asked} are more than the {room.max_model_len} tokens of the model's context"
+        return f"{asked} the {room.max_model_len} tokens of the model's context"
     # The last token of the output is never fed back, so it needs no room in the cache.
     if room.blocks_for(prompt + most - 1) > room.blocks:
-        return f"{asked} are more than the KV cache holds ({room.blocks * room.block_size} tokens)"
+        return f"{asked} the {room.blocks * room.block_size} tokens that the KV cache holds"
     budget = config.max_num_batched_tokens
     if not config.enable_chunked_prefill and prompt > budget:
         return f"the prompt ({prompt} tokens) is longer than the {budget} tokens that one step computes here"

@@ -26,7 +26,7 @@ from console.session import Session
 from console.text.blame import blame_lines
 from console.widgets.ink import width_of
 from tests.console import tui_runs
-from tests.console.runs import MS
+from tests.console.runs import MS, request, write_run
 
 ODD = [tui_runs.empty, tui_runs.one_request, tui_runs.no_duration, tui_runs.all_rejected, tui_runs.mixed_ends,
        tui_runs.damaged]  # fmt: skip
@@ -266,6 +266,15 @@ def test_odd_runs_are_told_of_within_any_width(tmp_path: Path, make: Callable[[P
                 assert all(width_of(line) <= width for line in blame_lines(found, width))
             whole = found.whole
             assert sum(whole.phases.values()) == sum(whole.causes.values()) == whole.e2e_ns == found.interference.e2e_ns
+
+
+def test_columns_of_minutes_do_not_touch_each_other(tmp_path: Path) -> None:
+    rows = [request(rid, 0, returned_ms=100_000 + (rid > 3) * 345_678, output_tokens=1) for rid in range(1, 5)]
+    with Session(write_run(tmp_path, {"requests": rows})) as opened:
+        found = blame(opened, EVERYTHING)
+    said = ["".join(piece for piece, _ in line) for line in blame_lines(found, 80)]
+    sums = next(line for line in said if "sum = mean E2E" in line)
+    assert sums.split()[-3:] == ["445,678.0", "100,000.0", "+345,678.0"]
 
 
 def test_the_command_prints_the_numbers_of_the_document(session: Session, capsys: pytest.CaptureFixture[str]) -> None:

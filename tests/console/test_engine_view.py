@@ -20,7 +20,7 @@ from console.filter import EVERYTHING, Filter
 from console.filter_language import FilterError, parse_filter
 from console.session import Session
 from console.text.engine import engine_lines
-from console.text.engine_strips import parts_for
+from console.text.engine_strips import parts_for, strip_lines
 from console.timeline import Window
 from console.widgets.ink import width_of
 from recorder.words import EventKind, Reason, Source, StallKind, Status, StepKind
@@ -208,6 +208,14 @@ def test_who_evicted_whom_and_the_victims_of_a_filter(tmp_path: Path) -> None:
     narrowed = view_of(tmp_path / "only", rows, "id:tiny").report["preemptions"]
     assert narrowed["n"] == 3, "what the worker did is never filtered"
     assert [row["victim_id"] for row in narrowed["worst"]] == ["tiny"]
+
+
+def test_strips_of_a_run_without_passes_claim_no_number(tmp_path: Path) -> None:
+    """SPEC F9: another engine's stamps tell of requests; that nobody waited and no block was held is not known."""
+    view = view_of(tmp_path, {"requests": [answered(1)]})
+    lines = ["".join(text for text, _ in line) for line in strip_lines(view, 80)]
+    for name in ("tokens", "batch", "waiting", "KV held"):
+        assert next(line for line in lines if line.startswith(f" {name} "))[:18].split()[-1] == "-"
 
 
 def refused(rid: int, at_ms: int, request_id: str, again_ms: int | None = 20, **columns: object) -> dict[str, Any]:

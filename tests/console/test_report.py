@@ -10,7 +10,7 @@ import pytest
 from console.jsonout import finite
 from console.report import Report, report
 from console.session import Session
-from console.text.report import describe_setup, report_lines
+from console.text.report import block_lines, describe_setup, report_lines
 from console.widgets.ink import Line, width_of
 from engine.config import Policy
 from recorder.left_out import LeftOut, Stretch, save_left_out
@@ -141,6 +141,31 @@ def test_every_number_comes_with_its_formula(golden: Session) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_line_is_wider_than_asked(golden: Session, width: int) -> None:
     assert max(width_of(line) for line in report_lines(report(golden), width)) <= width
+
+
+def test_no_count_is_cut_off(golden: Session) -> None:
+    """Who looks at 60 columns sees how many are open, and how long workers were idle, below the others."""
+    found = report(golden)
+    said = text([line for name in ("requests", "workers") for line in block_lines(name, found, 60)])
+    assert f"{found['requests']['open']} open" in said
+    assert said.count("idle ") == len(found["workers"])
+    assert "…" not in said
+
+
+def test_percentiles_of_minutes_do_not_touch_each_other(tmp_path: Path) -> None:
+    life: dict[str, Any] = {
+        "queued_ms": 1,
+        "first_scheduled_ms": 222_222,
+        "first_token_ms": 333_333,
+        "last_token_ms": 444_444,
+    }
+    rows = {
+        "requests": [request(1, 0, returned_ms=444_444, output_tokens=9, **life)],
+        "spans": [span(1, Phase.QUEUE, 0, 222_222), span(1, Phase.DECODE, 222_222, 444_444)],
+    }
+    with Session(write_run(tmp_path, rows)) as session:
+        said = text(block_lines("phases", report(session), 80))
+    assert said.count(" 222,222.0 222,222.0 222,222.0 ") == 2
 
 
 def test_the_page(golden: Session) -> None:

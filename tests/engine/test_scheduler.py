@@ -5,6 +5,7 @@ import pytest
 from engine.config import Config, KvConfig, SchedulerConfig
 from engine.core import Head, StepResult
 from engine.scheduling.scheduler import split
+from recorder.schema import TABLES
 from recorder.words import EventKind, Phase, Reason, Role
 from tests.engine.driving import EXEC_NS, PLAN_NS, Driver, kinds
 
@@ -30,7 +31,7 @@ def shape(plan_slices: object) -> list[tuple[int, Role, int, int]]:
         (0, 5, "needs a prompt"),
         (5, 0, "max_tokens 0"),
         (90, 11, "more than the 100 tokens of the model's context"),
-        (60, 38, "more than the KV cache holds (96 tokens)"),
+        (60, 38, "more than the 96 tokens that the KV cache holds"),
     ],
 )
 def test_what_can_never_finish_is_refused_with_words(prompt: int, max_tokens: int, words: str) -> None:
@@ -38,6 +39,15 @@ def test_what_can_never_finish_is_refused_with_words(prompt: int, max_tokens: in
     assert not drive.add(1, prompt, max_tokens)
     assert words in drive.refused[1]
     assert drive.scheduler.occupancy().waiting == 0
+
+
+def test_such_words_are_recorded_whole() -> None:
+    """What is cut off of a reason is the number that would help; a million tokens of context have seven digits."""
+    room = next(column for column in TABLES["requests"].columns if column.name == "reason").kind
+    assert isinstance(room, int)
+    drive = driver(num_blocks=60_000, max_model_len=9_999_999)
+    assert not drive.add(1, 9_999_998, 1)
+    assert len(drive.refused[1]) <= room
 
 
 def test_what_just_fits_is_taken_and_finishes() -> None:
