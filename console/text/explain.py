@@ -97,7 +97,8 @@ def _tail(found: Account) -> str:
     pulse, states = found.evidence.pulse, found.evidence.states
     counts = ", ".join(f"{n:,} {state}" for state, n in sorted(states.items(), key=lambda item: -item[1]))
     if pulse.ratio is None:
-        return f"Requests: {counts or 'none'}. No request was answered, so there is no latency to explain."
+        answered = "Half of the answers took no time" if pulse.n else "No request was answered"
+        return f"Requests: {counts or 'none'}. {answered}, so there is no latency to explain."
     said = f"P99 {duration(pulse.p99_ns)} is {pulse.ratio:.2f} times P50 {duration(pulse.p50_ns)}"
     healthy = f"healthy up to {HEALTHY_RATIO}"
     return f"Requests: {counts}. {said} ({healthy})."

@@ -209,6 +209,11 @@ def test_an_odd_run_is_told(make: Callable[[Path], Path], width: int, tmp_path: 
     assert "\x1b" not in said
 
 
+def test_an_answer_that_took_no_time_is_an_answer(tmp_path: Path) -> None:
+    said = " ".join(text(tui_runs.no_duration(tmp_path), 120).split())
+    assert "Requests: 1 ok. Half of the answers took no time, so there is no latency to explain." in said
+
+
 def test_where_all_were_refused_the_account_is_about_refusals(tmp_path: Path) -> None:
     """SPEC B1, B5: how many, why, and when they were told to come again."""
     rows = [
