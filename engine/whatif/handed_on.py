@@ -15,6 +15,7 @@ def whole_requests(rows: Sequence[Row]) -> list[Row]:
     """Rows of attempts as rows of requests: one that was handed on is asked once, and ended as its last attempt did.
 
     Such attempts are counted from the first one's arrival. A client that came again by itself asked again, too.
+    `last_output_tokens` are those that the stamps of the last attempt are about.
     """
     by_rid = {row["rid"]: row for row in rows}
     following: dict[int, Row] = {}
@@ -31,12 +32,13 @@ def _joined(first: Row, following: Mapping[int, Row]) -> Row:
     while last["rid"] in following:
         last = following[last["rid"]]
     if last is first:
-        return first
+        return {**first, "last_output_tokens": first["output_tokens"]}
     asked = ("rid", "attempt", "worker", "admitted", "prompt_tokens", "max_tokens", "prefix_of", "prefix_tokens")
     output = last["output_tokens"]
     if output is not None:  # what its client already had is in the prompt of the last attempt
         output += last["prompt_tokens"] - first["prompt_tokens"]
-    return {**last, **{name: first[name] for name in asked}, "output_tokens": output}
+    mine = {name: first[name] for name in asked}
+    return {**last, **mine, "output_tokens": output, "last_output_tokens": last["output_tokens"]}
 
 
 def recorded_losses(tables: RunTables, origin: int) -> str:

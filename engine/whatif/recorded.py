@@ -164,7 +164,7 @@ def _stamps(rows: Sequence[Mapping[str, Any]], origin: int) -> Stamps:
     def column(name: str, less: int) -> Array:
         return np.array([np.nan if row[name] is None else row[name] - less for row in rows], np.float64)
 
-    sizes = [column(name, 0) for name in ("prompt_tokens", "output_tokens")]
+    sizes = [column(name, 0) for name in ("prompt_tokens", "last_output_tokens")]
     return Stamps(*(column(name, origin) for name in STAMPS), *sizes)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,8 +19,10 @@ from engine.simulate.stepped import simulate
 from engine.whatif.changes import engine_of, parse_changes
 from engine.whatif.fitting import fit_recording
 from engine.whatif.handed_on import recorded_losses
+from engine.whatif.measures import measured
 from engine.whatif.recorded import WhatIfError, read_recorded, recorded_config
 from engine.whatif.recorded_steps import replay_steps
+from engine.whatif.rerun import stamps_of
 from engine.whatif.script import read_scripts
 from recorder.check import check
 from recorder.schema import code
@@ -249,6 +252,9 @@ def test_a_recording_with_a_loss_is_re_run_with_it(tmp_path: Path) -> None:
     assert told == [(one.arrival, one.prompt_tokens, one.max_tokens, one.output_tokens) for one in asked]
     rerun = serve(list(recorded.arrivals), recorded_config(recorded.info), workers=recorded.workers)
     assert [outcome.returned for outcome in answers(rerun)] == [outcome.returned for outcome in answers(outcomes)]
+    again = measured(stamps_of(answers(rerun)))
+    for name, values in measured(recorded.stamps).items():
+        np.testing.assert_array_equal(values, again[name], err_msg=name)
     assert recorded_losses(tables, 0) == "1@0.750100000", "of a server, the event is all there is"
 
 
