@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from engine.load.workload import Arrival, WorkloadError, parse_workload
+from engine.simulate.lengths import SpecError
 from engine.simulate.specs import SPEC, make_workload, parse_spec
 from engine.simulate.workload import Ints, Workload
 
@@ -80,7 +81,10 @@ def _read_description(path: Path, lines: Sequence[str], seed: int) -> Workload:
         values = tomllib.loads("\n".join(lines))
     except tomllib.TOMLDecodeError as error:
         raise WorkloadError(f"{path}: not valid TOML: {error}") from error
-    return make_workload(values, seed)
+    try:
+        return make_workload(values, seed)
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from error
 
 
 def _read_ours(path: Path, lines: Sequence[str], seed: int) -> Workload:

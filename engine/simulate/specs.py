@@ -41,7 +41,8 @@ def make_workload(values: Values, seed: int) -> Workload:
     """The workload that the keys describe. Raises SpecError for a key or value that can't be."""
     kind = str(values.get("kind", ""))
     if kind not in _KINDS:
-        raise SpecError(f"unknown kind of workload {kind!r}; known are {', '.join(_KINDS)}")
+        said = f"unknown kind of workload {kind!r}" if kind else "no kind of workload is given"
+        raise SpecError(f"{said}; known are {', '.join(_KINDS)}")
     keys, arrive = _KINDS[kind]
     _check_keys(values, kind, keys)
     rng = {stream: np.random.default_rng([seed, stream]) for stream in range(5)}

@@ -105,12 +105,14 @@ def test_public_traces_are_read_whole(name: str) -> None:
         ("{nonsense", [":1:", "not a JSON object"]),
         ("1,2,3\n", [":1:", "known"]),
         ("kind = \n", ["not valid TOML"]),
-        ('kind = "poisson"\nrat = 8\n', ["'rat'", "did you mean rate"]),
+        ('kind = "poisson"\nrat = 8\n', ["workload", "'rat'", "did you mean rate"]),
+        ("[project]\nname = 3\n", ["no kind of workload is given", "poisson"]),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_named_with_its_line(tmp_path: Path, text: str, said: list[str]) -> None:
     with pytest.raises(UserError) as caught:
         read(put(tmp_path, text), 0)
+    assert str(caught.value).startswith(str(tmp_path))
     for words in said:
         assert words in str(caught.value)
 
