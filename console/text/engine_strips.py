@@ -113,10 +113,8 @@ def _device_share(view: EngineView) -> str:
 
 def _blocks(view: EngineView, height: int) -> Iterator[Strip]:
     kv = view.kv
-    held = highest(kv.held)
-    yield Strip(
-        "KV held", f"{held:,.0f}/{kv.total:,}" if kv.total else _UNKNOWN, braille(kv.held, kv.total, height, "host")
-    )
+    held = _UNKNOWN if kv.held_most is None or not kv.total else f"{kv.held_most:,}/{kv.total:,}"
+    yield Strip("KV held", held, braille(kv.held, kv.total, height, "host"))
     if highest(kv.cached):
         told = f"≤{highest(kv.cached):,.0f}"
         yield Strip("KV cached", told, braille(kv.cached, kv.total, height, "phase.prefill"))
