@@ -113,7 +113,7 @@ def _device_share(view: EngineView) -> str:
 
 def _blocks(view: EngineView, height: int) -> Iterator[Strip]:
     kv = view.kv
-    held = _UNKNOWN if kv.held_most is None or not kv.total else f"{kv.held_most:,}/{kv.total:,}"
+    held = f"{highest(kv.held):,.0f}/{kv.total:,}" if kv.total else _UNKNOWN
     yield Strip("KV held", held, braille(kv.held, kv.total, height, "host"))
     if highest(kv.cached):
         told = f"≤{highest(kv.cached):,.0f}"

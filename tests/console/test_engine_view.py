@@ -218,23 +218,6 @@ def test_strips_of_a_run_without_passes_claim_no_number(tmp_path: Path) -> None:
         assert next(line for line in lines if line.startswith(f" {name} "))[:18].split()[-1] == "-"
 
 
-def test_the_blocks_beside_the_strip_are_those_of_the_ledger(tmp_path: Path) -> None:
-    """Two workers whose peaks are apart: parts as wide as the whole add up what was never held at once."""
-    rows = {
-        "steps": [
-            step(n, (n, n, n + 1, n + 1), StepKind.DECODE, worker=worker, kv_free=1 if (n == 2) == (worker == 0) else 7)
-            for worker in (0, 1)
-            for n in (0, 2, 4, 6)
-        ]
-    }
-    with Session(write_run(tmp_path, rows, config=CONFIG)) as session:
-        for bins in (2, 60):
-            view = look_at(session, bins=bins)
-            said = ["".join(text for text, _ in line) for line in strip_lines(view, 80)]
-            held = next(line for line in said if line.startswith(" KV held"))[:18].split()[-1]
-            assert held == f"{view.kv.held_most}/{view.kv.total}"
-
-
 def refused(rid: int, at_ms: int, request_id: str, again_ms: int | None = 20, **columns: object) -> dict[str, Any]:
     told: dict[str, Any] = {"request_id": request_id, "http_status": 429, **columns}
     return {**request(rid, at_ms, Status.REJECTED, returned_ms=at_ms, **told), "retry_after_ms": again_ms}

@@ -248,6 +248,15 @@ def test_reasons_that_differ_in_a_number_are_one_reason(tmp_path: Path) -> None:
     assert found.suggestion is not None and found.suggestion.changes
 
 
+def test_a_reason_that_all_share_keeps_its_numbers(tmp_path: Path) -> None:
+    rows = [
+        request(rid, rid, Status.REJECTED, returned_ms=rid + 1, http_status=529) | {"reason": "12 requests are waiting"}
+        for rid in range(1, 4)
+    ]
+    with Session(write_run(tmp_path, {"requests": rows})) as session:
+        assert "Why: 12 requests are waiting (3)." in explain(session).findings[0].sentences
+
+
 def test_who_asked_for_what_is_never_served_is_not_helped_by_workers(tmp_path: Path) -> None:
     rows = [request(rid, rid, Status.REJECTED, returned_ms=rid + 1, http_status=400) for rid in range(1, 4)]
     with Session(write_run(tmp_path, {"requests": rows})) as session:
