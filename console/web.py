@@ -1,6 +1,7 @@
 """The console in a browser: textual-serve on loopback, closed to pages of other sites."""
 
 import shlex
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,9 +57,9 @@ class LocalServer(Server):
 
 def serve(arguments: Sequence[str | Path], port: int) -> int:
     """Show `tailtrace open` with these arguments to browsers on this machine, until interrupted."""
-    command = [sys.executable, "-m", "console.cli", "open", *map(str, arguments)]
     try:
-        LocalServer(command, port).serve()
+        socket.create_server((HOST, port)).close()  # before anybody is told that it is there
     except OSError as error:
         raise UserError(f"--web: can't listen on {HOST} port {port}: {error.strerror}; give another --port") from error
+    LocalServer([sys.executable, "-m", "console.cli", "open", *map(str, arguments)], port).serve()
     return 0

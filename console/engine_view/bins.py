@@ -52,6 +52,11 @@ class Bins:
     post_ns: Floats
     batch_max: int
     tokens_max: int
+    running_max: int | None
+    held_max: int | None
+    free_max: int | None
+    blocks_max: int | None
+    """The highest of each worker over the whole stretch, summed over the workers; None without a pass."""
     contended_ns: float
     """Time in passes that computed while the head of the queue was kept waiting."""
 
@@ -108,6 +113,10 @@ def binned(answer: pa.Table, count: int) -> Bins:
         post_ns=_known(hosts[1], seen),
         batch_max=int(cells.column("batch_max").max(initial=0)),
         tokens_max=int(cells.column("tokens_max").max(initial=0)),
+        running_max=cells.highest("running_max"),
+        held_max=cells.highest("held_max"),
+        free_max=cells.highest("free_max"),
+        blocks_max=cells.highest("kv_total"),
         contended_ns=float(cells.column("ns")[computing & (cells.reasons != Reason.NONE.value)].sum()),
     )
 
@@ -142,6 +151,11 @@ class _Cells:
         np.maximum.at(highest, (self._worker, self.bins), self._columns[name])
         summed: Floats = highest.sum(axis=0)
         return summed
+
+    def highest(self, name: str) -> int | None:
+        """The highest of each worker, summed over the workers; None without a row."""
+        found = [self._columns[name][self._worker == worker].max() for worker in range(len(self._workers))]
+        return int(sum(found)) if found else None
 
 
 def _ratio(amount: Floats, time: Floats) -> Floats:

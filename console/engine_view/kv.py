@@ -58,13 +58,13 @@ def kv_ledger(bins: Bins, kv: Mapping[str, Any], changes: pa.Table) -> KvLedger:
     """Held and free as recorded with each pass, and what can be cached at most under the configuration `kv`."""
     cached = _cached(bins, changes, kv)
     given_back = int(changes["freed_blocks"].to_numpy().sum())
-    free = _most(bins.free)
+    free = bins.free_max
     return KvLedger(
-        total=_most(bins.blocks) or 0,
+        total=bins.blocks_max or 0,
         held=bins.held,
         cached=cached,
         dead=np.full(bins.count, np.nan),
-        held_most=_most(bins.held),
+        held_most=bins.held_max,
         cached_most=None if free is None or np.isnan(cached).all() else min(free, given_back) if cached.any() else 0,
     )
 
@@ -117,7 +117,3 @@ def per_part(changes: pa.Table, name: str, count: int) -> Floats:
 def _largest_first(rows: pa.Table) -> list[dict[str, Any]]:
     found = [{**row, "held_ns": row["until"] - row["since"]} for row in rows.to_pylist()]
     return sorted(found, key=lambda row: -row["held_ns"] * row["blocks"])
-
-
-def _most(levels: Floats) -> int | None:
-    return None if np.isnan(levels).all() else int(np.nanmax(levels))

@@ -54,7 +54,7 @@ def _slots(bins: Bins, scheduler: Mapping[str, Any], events: Counts) -> Resource
         name="scheduler slots",
         limit=limit,
         utilisation=_over(bins.level(bins.running_time), limit),
-        peak=_over(_highest(bins.running), limit),
+        peak=_over(_float(bins.running_max), limit),
         utilisation_of="requests running / the most that may",
         saturation=_waited_for(bins, _SLOTS),
         saturation_of="time the head of the queue waited for one",
@@ -92,12 +92,12 @@ def _tokens(bins: Bins, scheduler: Mapping[str, Any]) -> Resource:
 
 
 def _kv(bins: Bins, events: Counts) -> Resource:
-    blocks = _highest(bins.blocks)
+    blocks = _float(bins.blocks_max)
     return Resource(
         name="KV blocks",
         limit=blocks,
         utilisation=_over(bins.level(bins.held_time), blocks),
-        peak=_over(_highest(bins.held), blocks),
+        peak=_over(_float(bins.held_max), blocks),
         utilisation_of="blocks held / blocks",
         saturation=_waited_for(bins, _BLOCKS),
         saturation_of="time the head of the queue waited for some, or for who was preempted",
@@ -149,5 +149,5 @@ def _over(amount: float | None, limit: float | None) -> float | None:
     return None if amount is None or not limit else amount / limit
 
 
-def _highest(levels: Any) -> float | None:  # noqa: ANN401
-    return None if np.isnan(levels).all() else float(np.nanmax(levels))
+def _float(count: int | None) -> float | None:
+    return None if count is None else float(count)

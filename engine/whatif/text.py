@@ -124,7 +124,7 @@ def _followed(told: Answer) -> str:
 def _against(
     before: Mapping[str, Summary], after: Mapping[str, Summary], errors: Mapping[str, Summary] | None
 ) -> Iterator[str]:
-    yield _row("ms", ASKED)
+    yield _row("ms", ASKED, width=32)
     for name in LATENCIES:
         cells = []
         for key in ASKED:

@@ -315,6 +315,10 @@ def told_in_parts(folder: Path, bins: int) -> dict[str, Any]:
         "steps": [
             {**row, "waiting": i, "running": i % 3, "kv_free": 8 - i % 4, "num_decode_requests": 9 - i}
             for i, row in enumerate(working(9))
+        ]
+        + [
+            {**row, "worker": 1, "waiting": 3, "running": (9 - i) % 4, "kv_free": 2 + i % 5, "num_decode_requests": 2}
+            for i, row in enumerate(working(9))
         ],
         "events": [event(30, 2, EventKind.PREEMPTED, **lost), event(88, 1, EventKind.FINISHED, freed_blocks=3)],
     }
