@@ -33,6 +33,9 @@ _AT_ONCE: Final = 1_000_000
 _REQUESTS: Final = 80_000
 _SPANS: Final = 400_000
 """Rows that are put to their attempts at once: wide rows take memory while they are made."""
+_OLDER: Final = 8
+"""An open attempt is attributed again when its age has grown by one part in so many: until then its causes are those of
+the last time."""
 _SURE_NS: Final = 3 * 10**9
 """So long after an attempt's end has been seen, nothing more is recorded about its life."""
 
@@ -72,7 +75,7 @@ class Growing:
     def attribute(self, cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> None:
         """Bring the causes up to date."""
         (horizon,) = _row(cursor, "SELECT coalesce(max(t_end), 0) FROM memory.main.steps")
-        cursor.execute(_DUE, {"horizon": horizon}).fetchall()
+        cursor.execute(_DUE, {"horizon": horizon, "older": _OLDER}).fetchall()
         due, oldest, every = _row(
             cursor, f"SELECT count(*), min(arrival), (SELECT count(*) FROM {KEPT}.attempts) FROM due"
         )
@@ -221,7 +224,7 @@ _WORKED_OUT: Final = (
 
 _DUE: Final = f"""CREATE OR REPLACE TEMP TABLE due AS SELECT rid, attempt, arrival FROM {KEPT}.attempts
 WHERE NOT coalesce(settled, false)
-    AND (told IS NULL OR status <> 'open' OR ($horizon - told) * 8 >= $horizon - arrival)"""
+    AND (told IS NULL OR status <> 'open' OR ($horizon - told) * $older >= $horizon - arrival)"""
 
 _TOLD: Final = (
     f"""CREATE OR REPLACE TEMP TABLE before AS
