@@ -183,10 +183,26 @@ def golden_rows(slow_ms: int = 0) -> dict[str, list[dict[str, Any]]]:
         "events": [
             {"t": 4 * MS, "worker": 0, "step": 1, "rid": 1, "kind": EventKind.SCHEDULED, "reason": Reason.NONE},
             {"t": 26 * MS, "worker": 0, "step": 3, "rid": 2, "kind": EventKind.SCHEDULED, "reason": Reason.NONE},
-            {"t": 12 * MS, "worker": 0, "step": 1, "rid": 7, "kind": EventKind.PREEMPTED, "other_rid": 1,
-             "reason": Reason.KV_BLOCKS, "lost_tokens": 10, "freed_blocks": 1},
-            {"t": 39 * MS, "worker": 0, "step": 4, "rid": 2, "kind": EventKind.CANCELLED, "reason": Reason.NONE,
-             "freed_blocks": 2},
+            {
+                "t": 12 * MS,
+                "worker": 0,
+                "step": 1,
+                "rid": 7,
+                "kind": EventKind.PREEMPTED,
+                "other_rid": 1,
+                "reason": Reason.KV_BLOCKS,
+                "lost_tokens": 10,
+                "freed_blocks": 1,
+            },
+            {
+                "t": 39 * MS,
+                "worker": 0,
+                "step": 4,
+                "rid": 2,
+                "kind": EventKind.CANCELLED,
+                "reason": Reason.NONE,
+                "freed_blocks": 2,
+            },
         ],
         "samples": [
             {"t": t * MS, "source": Source.DEVICE, "device": 0, "name": "utilization_percent", "value": value}

@@ -14,7 +14,6 @@ from engine.simulate.cost import Cost, LinearCost
 from engine.simulate.front import Arrival
 from engine.simulate.stepped import simulate
 from engine.whatif.changes import parse_changes
-from engine.whatif.recorded import WhatIfError
 from recorder.check import check
 from recorder.run import load_info, save_info
 from recorder.tables import open_tables
