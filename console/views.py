@@ -67,11 +67,17 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
     else:
         show_causes(cursor, SCHEMA.empty_table())
     lossy = _create_gaps(cursor, tables)
+    _view(cursor, "handed_on", _HANDED_ON)
     _view(cursor, "latency", latency_view(lossy=lossy))
     phases, causes = _joined(_PHASE_SUMS), _joined(_CAUSE_SUMS)
     _view(cursor, "phase_times", _times(_phase_columns(), _KEPT) if kept else _times(names_of(PHASES), phases))
     _view(cursor, "cause_times", _times(names_of(CAUSE_NAMES), _KEPT if kept else causes))
     return lossy
+
+
+_HANDED_ON: Final = "SELECT retry_of AS rid, arrival FROM memory.main.requests WHERE retry_of IS NOT NULL"
+"""Attempts that are no end of their request: another worker went on with it, and whoever did came at the same instant
+(SPEC A7, C9). A client that asks again itself comes later."""
 
 
 def narrow(cursor: duckdb.DuckDBPyConnection, picked: pa.Table, *, causes: bool) -> None:

@@ -3,6 +3,5 @@
 -- to another worker: whoever goes on with it came at the same instant.
 SELECT count(*) AS n
 FROM requests
-ANTI JOIN (SELECT retry_of AS rid, arrival FROM memory.main.requests WHERE retry_of IS NOT NULL) AS gone_on
-    USING (rid, arrival)
+ANTI JOIN handed_on USING (rid, arrival)
 WHERE status IN ('open', 'expired', 'cancelled', 'failed')

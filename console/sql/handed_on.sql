@@ -2,5 +2,4 @@
 -- the same instant.
 SELECT count(*) AS n
 FROM requests
-SEMI JOIN (SELECT retry_of AS rid, arrival FROM memory.main.requests WHERE retry_of IS NOT NULL) AS gone_on
-    USING (rid, arrival)
+SEMI JOIN handed_on USING (rid, arrival)

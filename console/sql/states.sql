@@ -2,7 +2,6 @@
 -- handed on to another worker is no end of its request: whoever goes on with it came at the same instant.
 SELECT status, count(*) AS n
 FROM requests
-ANTI JOIN (SELECT retry_of AS rid, arrival FROM memory.main.requests WHERE retry_of IS NOT NULL) AS gone_on
-    USING (rid, arrival)
+ANTI JOIN handed_on USING (rid, arrival)
 GROUP BY status
 ORDER BY n DESC, status

@@ -1,5 +1,6 @@
 -- For how long was each attempt that began watched, in ns, and did what is measured happen in that time? (SPEC F4)
--- Rejected attempts never began, and whoever was handed on to another worker goes on there. An open one is watched to the end of the recording, others to the last known of them.
+-- Rejected attempts never began, and whoever was handed on to another worker goes on there. An open one is watched to the
+-- end of the recording, others to the last known of them.
 WITH lived AS (
     SELECT
         arrival,
@@ -10,8 +11,7 @@ WITH lived AS (
             CASE status WHEN 'open' THEN (SELECT max(t_end) FROM steps) END
         ) AS finish
     FROM requests
-    ANTI JOIN (SELECT retry_of AS rid, arrival FROM memory.main.requests WHERE retry_of IS NOT NULL) AS gone_on
-        USING (rid, arrival)
+    ANTI JOIN handed_on USING (rid, arrival)
     WHERE status <> 'rejected'
 )
 SELECT 'ttft' AS measure, coalesce(first_token, finish) - arrival AS waited, first_token IS NOT NULL AS observed
