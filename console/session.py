@@ -53,8 +53,9 @@ class Session:
     Views: `requests` (no open row that a final one supersedes), `spans`, `steps`, `slices`, `deliveries`, `events`,
     `samples`, `stalls`, `recorder` (columns of `recorder.schema`; coded words are VARCHAR), `latency`
     (`console.measures`), `gaps` (where records are missing, and when: `recorder.losses.Gap`), `phase_times` (one row an
-    attempt, ns in each phase), `causes` (`recorder.attribution.attribute`) and `cause_times` (one row an attempt, ns of
-    each cause). The last two are empty until `load_causes` has run; `ask` and `query` see to that.
+    attempt, ns in each phase), `handed_on` (`rid, arrival` of attempts that another worker went on with), `causes`
+    (`recorder.attribution.attribute`) and `cause_times` (one row an attempt, ns of each cause). The last two are empty
+    until `load_causes` has run; `ask` and `query` see to that.
 
     Of a large run what takes long is worked out once and kept (`console.kept`).
 
