@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 1.0
 _PORT: Final = 8008
 _TIMELINE: Final = "timeline"
+_LIVE: Final = ("ws://", "wss://")
 _DRIVER: Final = "TEXTUAL_DRIVER"
 """Set where somebody else than a terminal shows the console."""
 
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     slo_ns(args.slo_ms)
     only = None if args.filter is None else parse_filter(args.filter)
     budget = None if args.budget is None else _budget(args.budget)
-    runs = [local(run) for run in args.runs]
+    runs = [_folder(run) for run in args.runs]
     for path in runs:
         load_info(path)
     if args.web:
@@ -61,6 +62,13 @@ def run(args: argparse.Namespace) -> int:
     if not app.leave(_PATIENCE_S):
         exit_at_once(code)
     return code
+
+
+def _folder(run: str) -> Path:
+    """The run as a folder of this machine. What is served live is told by another command."""
+    if run.startswith(_LIVE):
+        raise UserError(f"{run} is a live tail and no run: `tailtrace tail {run}` shows it")
+    return local(run)
 
 
 def _budget(path: Path) -> "Budget":

@@ -19,11 +19,15 @@ from recorder.tail.wire import Batch, Missed, Start
 
 _LATE_NS: Final = 10**9
 """Further behind than this is worth saying."""
+_LIVE: Final = {"http": "ws", "https": "wss"}
+"""Web addresses in the scheme of a tail: people copy the address of a server as they see it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
-    parser.add_argument("target", metavar="URL|RUN", help="ws://HOST:PORT/tail of a server, or the folder of a run")
+    parser.add_argument(
+        "target", metavar="URL|RUN", help="ws://HOST:PORT/tail of a server (http:// too), or the folder of a run"
+    )
     parser.add_argument("--headless", action="store_true", help="print a line per finished request instead of a screen")
     parser.add_argument("--json", action="store_true", help="as --headless, with a JSON object a line; times in ns")
     parser.add_argument("--token", help="token of a server on another machine: see RUN/tail.json there")
@@ -37,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Follow until the run ends, or for ever where an address is followed. What is wrong is said before a screen."""
-    target: str | Path = args.target if is_url(args.target) else Path(args.target)
+    target = target_of(args.target)
     if isinstance(target, Path):
         load_info(target)
     if args.headless or args.json:
@@ -49,6 +53,20 @@ def run(args: argparse.Namespace) -> int:
     from console.live import watch
 
     return watch(target, args.token, args.start or "start")
+
+
+def target_of(given: str) -> str | Path:
+    """The address of a tail, or the folder of a run. Raises UserError for a URL that nobody serves a tail at."""
+    scheme, colon, rest = given.partition("://")
+    if not colon:
+        return Path(given)
+    url = f"{_LIVE.get(scheme, scheme)}://{rest}"
+    if not is_url(url):
+        raise UserError(
+            f"{given} can't be followed: give the ws://HOST:PORT/tail that a server prints when it starts, or the folder"
+            f" of a run; `tailtrace open {given}` shows a run that lies elsewhere, as it is now"
+        )
+    return url
 
 
 def _start(target: str | Path, wanted: Start | None) -> Start:

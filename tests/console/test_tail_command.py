@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,8 @@ def test_drops_and_what_they_touched_are_told(tmp_path: Path) -> None:
     [
         (["nowhere", "--json"], "nowhere is no run: there is no such folder"),
         (["ws://127.0.0.1:1/tail", "--headless"], "can't be reached"),
+        (["http://127.0.0.1:1", "--json"], "ws://127.0.0.1:1/tail can't be reached"),
+        (["s3://bucket/run", "--json"], "`tailtrace open s3://bucket/run` shows a run that lies elsewhere"),
         (["ws://127.0.0.1:1/tail"], "tail needs a terminal; --headless prints finished requests anywhere"),
     ],
 )
@@ -204,6 +207,36 @@ def test_bad_input_is_answered_in_words(arguments: list[str], complaint: str) ->
         assert tailing.wait() == 2
     assert complaint in "".join(tailing.words)
     assert "Traceback" not in "".join(tailing.words)
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+def test_an_address_is_followed_in_either_spelling(tmp_path: Path, scheme: str) -> None:
+    engine = Engine(tmp_path)
+    with tail_recorder(engine.run):
+        door = read_door(engine.run)
+        assert door is not None
+        with tail(door.url.replace("ws", scheme, 1), "--json", "--from", "start") as tailing:
+            engine.serve(2)
+            until(lambda: len(tailing.lines) == 2, "both are told")
+    check_all(documents(tailing.lines), 2, engine.run)
+
+
+class NoTail(SimpleHTTPRequestHandler):
+    """Knows no path."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:  # noqa: N802  # the name of the library
+        self.send_error(404)
+
+
+def test_a_server_that_is_no_tail_is_told_from_one() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), NoTail) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with tail(f"http://127.0.0.1:{server.server_port}", "--json") as tailing:
+            assert tailing.wait() == 2
+        server.shutdown()
+    assert "a tail has a port of its own" in "".join(tailing.words)
 
 
 def test_a_run_of_a_newer_schema_is_refused(tmp_path: Path) -> None:

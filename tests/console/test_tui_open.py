@@ -67,6 +67,7 @@ class OnTerminal:
         (["."], "no run.json"),
         (["RUN", "no/such/run"], "no/such/run is no run"),
         (["NEWER"], "was written by schema 99"),
+        (["ws://localhost:1/tail"], "`tailtrace tail ws://localhost:1/tail` shows it"),
         (["RUN", "--slo-ms", "0"], "--slo-ms must be above 0"),
         (["RUN", "--slo-ms", "nan"], "--slo-ms must be above 0"),
     ],
