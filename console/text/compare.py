@@ -9,7 +9,7 @@ from console.report import Report
 from console.text.paint import wrapped
 from console.text.report import counted, describe_setup, filter_lines, lower_bound_note, number
 from console.theme import DAGGER, RUNS, Look, cause_look, cause_order, phase_look, status_look
-from console.widgets.ink import Line, clean, crop, fit, rule, signed_bar
+from console.widgets.ink import Line, clean, crop, fit, rule, signed_bar, width_of
 
 _LABEL: Final = 20
 _NUMBER: Final = 11
@@ -17,6 +17,7 @@ _PAIRED: Final = 10
 _MS: Final = 1e6
 _MAX_SETTINGS: Final = 20
 _VALUE: Final = 24
+_TO: Final = (" → ", "muted")
 
 
 def compare_lines(comparison: Comparison, width: int) -> list[Line]:
@@ -54,8 +55,10 @@ def settings_lines(comparison: Comparison, run: Look, width: int) -> Iterator[Li
     title = "Settings" if run is RUNS[1] else f"Settings of {run.glyph}"
     yield rule(title, width, counted(len(differs), "difference"))
     for setting in differs[:_MAX_SETTINGS]:
-        a, b = (fit(clean(_setting(setting[side])), _VALUE).rstrip() for side in ("a", "b"))
-        yield [(f"{clean(setting['key'])}: ", "text"), (a, "run.a"), (" → ", "muted"), (b, run.style)]
+        key = f"{clean(setting['key'])}: "
+        room = max((width - width_of([(key, "")]) - width_of([_TO])) // 2, _VALUE)
+        a, b = (fit(clean(_setting(setting[side])), room).rstrip() for side in ("a", "b"))
+        yield [(key, "text"), (a, "run.a"), _TO, (b, run.style)]
     if len(differs) > _MAX_SETTINGS:
         yield [(f"and {len(differs) - _MAX_SETTINGS} more, see --json", "muted")]
     yield []
@@ -243,7 +246,10 @@ def _closure(report: Report) -> str:
 
 
 def _setting(value: object) -> str:
-    return "not set" if value is None else str(value)
+    """A value in words: one that is there and empty says so, as nothing after an arrow would look cut off."""
+    if value is None:
+        return "not set"
+    return str(value) if str(value).strip() else "(none)"
 
 
 BLOCKS: Final[dict[str, Callable[[Comparison, int], Iterator[Line]]]] = {

@@ -94,6 +94,23 @@ def test_a_run_compared_with_itself_is_the_same(golden: Session) -> None:
     assert made["delta"]["e2e_ms"]["p99"] == {"diff": 0.0, "ratio": 1.0}
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "told"),
+    [
+        ("1@6", "", "config.faults: 1@6 → (none)"),
+        ("", "1@6", "config.faults: (none) → 1@6"),
+        ("1@6", " ", "config.faults: 1@6 → (none)"),
+        ("1@6", None, "config.faults: 1@6 → not set"),
+        (1, False, "config.faults: 1 → False"),
+        ("x" * 30, "y" * 30, f"config.faults: {'x' * 30} → {'y' * 30}"),
+    ],
+)
+def test_a_setting_that_was_emptied_says_so(golden: Session, a: object, b: object, told: str) -> None:
+    made = compare(golden, golden)
+    made["differs"] = list(differences({"config": {"faults": a}}, {"config": {"faults": b}}))
+    assert told in text(compare_lines(made, 80)).splitlines()
+
+
 def test_settings_that_differ_are_named_by_their_dotted_key() -> None:
     a = {"config": {"scheduler": {"policy": "static", "max_num_seqs": 4}}, "devices": [{"name": "cpu"}], "seed": 0}
     b = {
