@@ -13,8 +13,11 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
+from console.blame.answer import blame
+from console.explain.answer import explain
 from console.kept import fingerprint
 from console.measures import phase_column
+from console.report import report
 from console.session import Session
 from console.summing import some_at_a_time, sums
 from console.views import PHASES
@@ -39,6 +42,8 @@ def make(run: Path, place: Path, wanted: str, tell: Callable[[float], None]) -> 
                 raise RunError(f"{run} has changed meanwhile")
             with session.making(making) as cursor:
                 _fill(session, cursor, wanted, tell)
+                session.show_made()
+                _answer(session, cursor)
         making.replace(place)
     finally:
         making.unlink(missing_ok=True)
@@ -51,36 +56,48 @@ def _fill(session: Session, cursor: duckdb.DuckDBPyConnection, wanted: str, tell
         _append(cursor, "causes", causes)
         _append(cursor, "sums", sums(rows, causes))
     phases = ", ".join(f'"{name}" AS "{phase_column(name)}"' for name in PHASES)
-    cursor.execute(f"CREATE TABLE making.phases AS SELECT rid, attempt, {phases} FROM phase_times").fetchall()
+    cursor.execute(f"CREATE TABLE kept.phases AS SELECT rid, attempt, {phases} FROM phase_times").fetchall()
     tell(_SUMMED)
     _join(cursor)
-    cursor.execute("DROP TABLE making.sums; DROP TABLE making.phases").fetchall()
-    cursor.execute(f"CREATE TABLE making.made_from AS SELECT '{wanted}' AS fingerprint").fetchall()
+    tell(_JOINED_UP)
+    cursor.execute("DROP TABLE kept.sums; DROP TABLE kept.phases").fetchall()
+    cursor.execute(f"CREATE TABLE kept.made_from AS SELECT '{wanted}' AS fingerprint").fetchall()
+
+
+def _answer(session: Session, cursor: duckdb.DuckDBPyConnection) -> None:
+    """What screens ask first, of all requests: the answers are there when somebody looks."""
+    report(session)
+    blame(session)
+    explain(session)
+    cursor.execute("CREATE TABLE kept.answers (name VARCHAR, answer BLOB)").fetchall()
+    for name, answer in session.answers.of_everything():
+        cursor.execute("INSERT INTO kept.answers VALUES (?, ?)", [name, answer]).fetchall()
 
 
 _ATTRIBUTED: Final = 0.7
-_SUMMED: Final = 0.85
+_SUMMED: Final = 0.8
+_JOINED_UP: Final = 0.9
 """How much of the time has gone by then."""
 
 _JOINED: Final = """
 SELECT requests.*, phases.* EXCLUDE (rid, attempt), sums.* EXCLUDE (rid, attempt)
 FROM (SELECT * FROM requests WHERE {some}) AS requests
-LEFT JOIN making.phases USING (rid, attempt)
-LEFT JOIN making.sums USING (rid, attempt)
+LEFT JOIN kept.phases USING (rid, attempt)
+LEFT JOIN kept.sums USING (rid, attempt)
 ORDER BY arrival, rid, attempt"""
 
 
 def _join(cursor: duckdb.DuckDBPyConnection) -> None:
     """One wide row an attempt, in the order of arrival."""
-    cursor.execute(f"CREATE TABLE making.attempts AS {_JOINED.format(some='false')}").fetchall()
+    cursor.execute(f"CREATE TABLE kept.attempts AS {_JOINED.format(some='false')}").fetchall()
     for some in some_at_a_time(cursor):
-        cursor.execute(f"INSERT INTO making.attempts {_JOINED.format(some=some)}").fetchall()
+        cursor.execute(f"INSERT INTO kept.attempts {_JOINED.format(some=some)}").fetchall()
 
 
 def _append(cursor: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
     cursor.register("arriving", rows)
-    cursor.execute(f"CREATE TABLE IF NOT EXISTS making.{table} AS FROM arriving LIMIT 0").fetchall()
-    cursor.execute(f"INSERT INTO making.{table} FROM arriving").fetchall()
+    cursor.execute(f"CREATE TABLE IF NOT EXISTS kept.{table} AS FROM arriving LIMIT 0").fetchall()
+    cursor.execute(f"INSERT INTO kept.{table} FROM arriving").fetchall()
     cursor.unregister("arriving")
 
 

@@ -8,16 +8,18 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
+from weakref import WeakKeyDictionary
 
 import duckdb
 import pyarrow as pa
 
+from console.answers import Answers, asked_as
 from console.filter import EVERYTHING, Filter
 from console.growing import Growing, worth_growing
 from console.kept import Keeper, cache_folder
@@ -40,7 +42,7 @@ _REMEMBERED: Final = 4
 """Filters whose answer is remembered: going back to the one before is common."""
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
-_CAUSES: Final = re.compile(r"\bcause(s|_times)\b", re.IGNORECASE)
+_CAUSES: Final = re.compile(r"\b(causes|cause_times|attempt_times)\b", re.IGNORECASE)
 
 
 class QueryError(UserError):
@@ -54,8 +56,9 @@ class Session:
     `samples`, `stalls`, `recorder` (columns of `recorder.schema`; coded words are VARCHAR), `latency`
     (`console.measures`), `gaps` (where records are missing, and when: `recorder.losses.Gap`), `phase_times` (one row an
     attempt, ns in each phase), `handed_on` (`rid, arrival` of attempts that another worker went on with), `causes`
-    (`recorder.attribution.attribute`) and `cause_times` (one row an attempt, ns of each cause). The last two are empty
-    until `load_causes` has run; `ask` and `query` see to that.
+    (`recorder.attribution.attribute`), `cause_times` (one row an attempt, ns of each cause) and `attempt_times` (all of
+    it in one row: request, measures, `"phase prefill"`, `"PREFILL"`). What is of causes is empty until `load_causes`
+    has run; `ask` and `query` see to that.
 
     Of a large run what takes long is worked out once and kept (`console.kept`).
 
@@ -70,12 +73,14 @@ class Session:
         self._attributing = threading.Lock()
         self._has_causes = False
         self._picked: dict[Filter, pa.Table] = {}
+        self._under: WeakKeyDictionary[duckdb.DuckDBPyConnection, Filter] = WeakKeyDictionary()
         self.tables = open_tables(run)
         self._keeper = Keeper(run)
         self._kept: Path | None = None
         self._growing: Growing | None = None
         self._db = _database(run, memory)
         self._build_views()
+        self.answers = Answers(self._answered)
 
     @property
     def name(self) -> str:
@@ -104,6 +109,7 @@ class Session:
         is told of workers and of the recorder is as it was.
         """
         cursor = self._db.cursor()
+        self._under[cursor] = EVERYTHING
         self.narrow(cursor, only)
         return cursor
 
@@ -117,6 +123,7 @@ class Session:
             narrow_kept(cursor, only, lossy=self._lossy, causes=causes)
         else:
             narrow(cursor, self.picked(only, cursor=cursor), causes=causes)
+        self._under[cursor] = only
 
     def picked(self, only: Filter, *, cursor: duckdb.DuckDBPyConnection | None = None) -> pa.Table:
         """`rid, attempt` of what a filter lets through; kept for the last few of this look at the run."""
@@ -133,7 +140,17 @@ class Session:
 
     def ask(self, name: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
         """The answer to `console/sql/<name>.sql`; `params` fill its `$name`s. A cursor lets the caller interrupt."""
-        return self.query(question(name), cursor=cursor, up_to=None, **params)
+        return self.find(question(name), cursor=cursor, **params)
+
+    def find(self, sql: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
+        """As `query`; but what was asked before in this look at the run is found again (`console.answers`)."""
+        answers, cursor = self.answers, cursor or self.connect()
+        asked = asked_as(sql, params, self._under.get(cursor))
+        found = answers.find(asked)
+        if found is None:
+            found = self.query(sql, cursor=cursor, up_to=None, **params)
+            answers.keep(asked, found)
+        return found
 
     def query(
         self,
@@ -171,6 +188,7 @@ class Session:
             self._has_causes = False
             self._picked = {}
             self._build_views()
+            self.answers = Answers(self._answered)
 
     def load_causes(self) -> None:
         """Attribute the time of every request (once per look at the run) and show it as `causes`.
@@ -205,13 +223,19 @@ class Session:
 
     @contextmanager
     def making(self, file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor on which a new database `making` can be filled: that file, in a folder of this run or its cache."""
+        """A cursor on which `KEPT` can be filled: that file, in a folder of this run or its cache."""
         with self._db.cursor() as cursor:
-            cursor.execute(f"ATTACH {quoted(str(file))} AS making").fetchall()
+            cursor.execute(f"ATTACH {quoted(str(file))} AS {KEPT}").fetchall()
             try:
                 yield cursor
             finally:
-                cursor.execute("DETACH making").fetchall()
+                cursor.execute(f"DETACH {KEPT}").fetchall()
+
+    def show_made(self) -> None:
+        """Ask what was filled from now on."""
+        with self._db.cursor() as cursor:
+            self._lossy = create_views(cursor, self.tables, kept=True)
+        self._shows_kept = self._has_causes = True
 
     def close(self) -> None:
         """Free the database. The run is untouched."""
@@ -245,6 +269,13 @@ class Session:
         if self._growing is not None:
             self._growing.follow(cursor, self.tables)
         return self._growing is not None
+
+    def _answered(self) -> Mapping[str, bytes]:
+        """What was answered beforehand of a run of which something is kept."""
+        if self._kept is None:
+            return {}
+        with self._db.cursor() as cursor:
+            return dict(cursor.execute(f"SELECT name, answer FROM {KEPT}.answers").fetchall())
 
     def _attach(self, cursor: duckdb.DuckDBPyConnection) -> bool:
         """What is kept of a run at rest, where that is of the run as it is."""

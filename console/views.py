@@ -19,7 +19,12 @@ KEPT: Final = "kept"
 
 _KEPT: Final = f"{KEPT}.attempts"
 
-NARROWED: Final = ("requests", "latency", "spans", "phase_times", "cause_times")
+VIEWS: Final = frozenset(
+    {*TABLES, "latency", "gaps", "handed_on", "phase_times", "causes", "cause_times", "attempt_times"}
+)
+"""All that can be asked."""
+
+NARROWED: Final = ("requests", "latency", "spans", "phase_times", "cause_times", "attempt_times")
 """The views that a filter narrows. Questions about causes join requests."""
 
 PHASES: Final = tuple(phase.value for phase in Phase)
@@ -69,9 +74,10 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
     lossy = _create_gaps(cursor, tables)
     _view(cursor, "handed_on", _HANDED_ON)
     _view(cursor, "latency", latency_view(lossy=lossy))
-    phases, causes = _joined(_PHASE_SUMS), _joined(_CAUSE_SUMS)
+    phases, causes, both = _joined(_phases_of()), _joined(_CAUSE_SUMS), _joined(_phases_of(phase_column), _CAUSE_SUMS)
     _view(cursor, "phase_times", _times(_phase_columns(), _KEPT) if kept else _times(names_of(PHASES), phases))
     _view(cursor, "cause_times", _times(names_of(CAUSE_NAMES), _KEPT if kept else causes))
+    _view(cursor, "attempt_times", _wide(_KEPT if kept else both))
     return lossy
 
 
@@ -99,6 +105,7 @@ def narrow_kept(cursor: duckdb.DuckDBPyConnection, only: Filter, *, lossy: bool,
     _temp_view(cursor, "latency", latency_view(lossy=lossy))
     _temp_view(cursor, "phase_times", _times(_phase_columns(), rows))
     _temp_view(cursor, "cause_times", _times(names_of(CAUSE_NAMES), rows))
+    _temp_view(cursor, "attempt_times", _wide(rows))
     for view in ("spans", *(["causes"] if causes else [])):
         _temp_view(cursor, view, f"SELECT * FROM memory.main.{view} SEMI JOIN requests USING (rid, attempt)")
 
@@ -161,7 +168,10 @@ def phase_sums(called: Callable[[str], str] = str) -> str:
     )
 
 
-_PHASE_SUMS: Final = f"SELECT rid, attempt, {phase_sums()} FROM spans GROUP BY rid, attempt"
+def _phases_of(called: Callable[[str], str] = str) -> str:
+    return f"SELECT rid, attempt, {phase_sums(called)} FROM spans GROUP BY rid, attempt"
+
+
 _CAUSE_SUMS: Final = f"""SELECT rid, attempt, {_sums("cause", "ns", CAUSES)}, {_ROOT_SUMS}
 FROM causes GROUP BY rid, attempt"""
 
@@ -170,13 +180,20 @@ CAUSE_NAMES: Final = (*CAUSES, *ROOTS)
 """The columns of `cause_times` that are ns."""
 
 
-def _joined(sums: str) -> str:
-    return f"requests LEFT JOIN ({sums}) USING (rid, attempt)"
+def _joined(*sums: str) -> str:
+    return " ".join(["requests", *(f"LEFT JOIN ({one}) USING (rid, attempt)" for one in sums)])
 
 
 def _times(columns: str, source: str) -> str:
     """One row an attempt, one column a phase or cause, in ns; NULL where the attempt never was in it."""
     return f"SELECT rid, attempt, status, arrival, returned - arrival AS e2e_ns, {columns} FROM {source}"
+
+
+def _wide(source: str) -> str:
+    """One row an attempt: its request, its measures, and ns in each phase and of each cause, under the names kept."""
+    measures = ", ".join(f"{measure.sql} AS {measure.column}" for measure in MEASURES)
+    spent = names_of([*map(phase_column, PHASES), *CAUSE_NAMES])
+    return f"SELECT {columns_of(TABLES['requests'])}, {measures}, {spent} FROM {source}"
 
 
 def _phase_columns() -> str:
