@@ -63,8 +63,8 @@ def target_of(given: str) -> str | Path:
     url = f"{_LIVE.get(scheme, scheme)}://{rest}"
     if not is_url(url):
         raise UserError(
-            f"{given} can't be followed: give the ws://HOST:PORT/tail that a server prints when it starts, or the folder"
-            f" of a run; `tailtrace open {given}` shows a run that lies elsewhere, as it is now"
+            f"{given} can't be followed: give the ws://HOST:PORT/tail that a server prints when it starts, or the"
+            f" folder of a run; `tailtrace open {given}` shows a run that lies elsewhere, as it is now"
         )
     return url
 

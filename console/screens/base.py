@@ -1,5 +1,6 @@
 """What all screens of a run have in common: the frame around them, and how they ask without blocking."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -174,7 +175,7 @@ class RunScreen(Screen[None]):
     def ask(self, line: str, question: Question[T], then: Callable[[T], None]) -> None:
         """Ask in a thread; `then` gets the answer in the screen, unless a newer question on the same line came."""
         asker = self._askers.setdefault(line, self.tailtrace.new_asker())
-        generation, book = asker.supersede(), self.book
+        generation, book, loop = asker.supersede(), self.book, asyncio.get_running_loop()
 
         def work() -> None:
             arrive: Callable[[], None]
@@ -186,7 +187,7 @@ class RunScreen(Screen[None]):
                 arrive = partial(self._fail, error)
             else:
                 arrive = partial(then, answer)
-            self.post_message(Answered(asker, generation, arrive))
+            deliver(loop, self, Answered(asker, generation, arrive))
 
         asker.in_thread(work, line)
 
@@ -310,6 +311,15 @@ class RunScreen(Screen[None]):
     def watch_focused(self, _focused: Widget | None) -> None:
         """The footer follows the focus."""
         self.redraw(".keys")
+
+
+def deliver(loop: asyncio.AbstractEventLoop, screen: RunScreen, answer: Answered) -> None:
+    """From a thread to the screen that asked. The application may have ended meanwhile: then nobody listens."""
+    try:
+        loop.call_soon_threadsafe(screen.post_message, answer)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
 
 
 def _read_counts(

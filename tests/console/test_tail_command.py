@@ -226,7 +226,7 @@ class NoTail(SimpleHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:  # noqa: N802  # the name of the library
+    def do_GET(self) -> None:
         self.send_error(404)
 
 

@@ -1,5 +1,6 @@
 """Questions in threads: the newest wins, an older one is interrupted, a stale answer never arrives."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from console.asking import Asker, Superseded
 from console.commands.open import build
-from console.screens.base import Answered
+from console.screens.base import Answered, deliver
 from console.screens.overview import OverviewScreen
 from console.session import QueryError, Session
 from recorder.attribution import attribute
@@ -94,6 +95,22 @@ def test_only_a_newer_answer_on_the_same_line_replaces_one_that_waits() -> None:
     assert first.can_replace(second)
     assert not second.can_replace(first)
     assert not first.can_replace(Answered(other, 5, lambda: None))
+
+
+def test_an_answer_that_comes_when_the_application_has_gone_is_dropped() -> None:
+    loop, asker = asyncio.new_event_loop(), Asker()
+    loop.close()
+    deliver(loop, OverviewScreen(), Answered(asker, asker.supersede(), lambda: None))
+
+
+async def test_an_answer_that_can_not_be_delivered_otherwise_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    loop, asker = asyncio.get_running_loop(), Asker()
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="planted"):
+        patched.setattr(loop, "call_soon_threadsafe", refuse)
+        deliver(loop, OverviewScreen(), Answered(asker, asker.supersede(), lambda: None))
 
 
 async def test_the_numbers_are_there_before_the_causes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

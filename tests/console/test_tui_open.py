@@ -122,6 +122,39 @@ def test_a_console_that_fails_gives_the_terminal_back_and_says_why(tmp_path: Pat
     assert SHOW_CURSOR in console.seen
 
 
+ANSWERED_TOO_LATE = """
+import sys, threading
+from console.app import Tailtrace
+from console.cli import main
+from console.screens import overview
+from console.screens.base import RunScreen
+asking, gone = threading.Event(), threading.Event()
+def late(*_):
+    asking.set()
+    gone.wait()
+def broken(self, health):
+    asking.wait()
+    raise RuntimeError("planted: the screen broke")
+def leave(self, timeout_s):
+    gone.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("ask "):
+            thread.join()
+    return True
+overview._read_numbers, RunScreen._healthy, Tailtrace.leave = late, broken, leave
+sys.exit(main(["open", sys.argv[1]]))
+"""
+
+
+def test_an_answer_for_a_console_that_failed_is_dropped_without_a_word(tmp_path: Path) -> None:
+    console = OnTerminal("-c", ANSWERED_TOO_LATE, str(one_request(tmp_path)))
+    console.until(b"planted")
+    assert console.end() == 1
+    after = console.seen[console.seen.index(LEAVE_SCREEN) :]
+    assert after.count(b"Traceback") == 1, after.decode("utf-8", "replace")
+    assert b"NoActiveAppError" not in after
+
+
 def test_the_console_loads_no_engine_and_no_torch(tmp_path: Path) -> None:
     run = one_request(tmp_path)
     script = f"""
