@@ -129,14 +129,17 @@ class Session:
         """`rid, attempt` of what a filter lets through; kept for the last few of this look at the run."""
         found = self._picked.get(only)
         if found is None:
-            if only.of_causes:
-                self.load_causes()
-            sql = picks_of_kept(only) if self._shows_kept and only.of_rows else only.sql()
-            tables, found = self.tables, self.query(sql, cursor=cursor)
+            tables, found = self.tables, self.query(self.picks(only), cursor=cursor)
             with self._lock:
                 if tables is self.tables:
                     self._picked = dict([*self._picked.items(), (only, found)][-_REMEMBERED:])
         return found
+
+    def picks(self, only: Filter) -> str:
+        """What a filter lets through, as a SELECT of `rid, attempt` for a cursor under none."""
+        if only.of_causes:
+            self.load_causes()
+        return picks_of_kept(only) if self._shows_kept and only.of_rows else only.sql()
 
     def ask(self, name: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
         """The answer to `console/sql/<name>.sql`; `params` fill its `$name`s. A cursor lets the caller interrupt."""
