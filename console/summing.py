@@ -1,5 +1,6 @@
 """What makes one wide row of an attempt: its causes summed, and attempts some at a time."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -19,16 +20,25 @@ def sums(rows: Ints, causes: pa.Table) -> pa.Table:
     `rows` tells which causes are of one attempt.
     """
     _, first, at = np.unique(rows, return_index=True, return_inverse=True)
-    cause = codes(causes, "cause", CAUSES)
-    waits = np.array([name.startswith("QUEUE/") for name in CAUSES])[cause]
-    root = np.where(waits, codes(causes, "root", [name.removeprefix("root ") for name in ROOTS]), -1)
+    ns, cause = ints(causes, "ns"), codes(causes, "cause", CAUSES)
+    waits = np.flatnonzero(_WAITS[cause])
+    root = codes(causes.select(["root"]).take(pa.array(waits)), "root", [name.removeprefix("root ") for name in ROOTS])
+    waits, root = waits[root >= 0], root[root >= 0]
     columns = {name: causes[name].take(pa.array(first)) for name in ("rid", "attempt")}
-    for names, code in ((CAUSES, cause), (ROOTS, root)):
-        for number, name in enumerate(names):
-            mine = code == number
-            ns = np.bincount(at[mine], minlength=len(first)) == 0
-            columns[name] = pa.array(summed(len(first), at[mine], ints(causes, "ns")[mine]), pa.int64(), mask=ns)
+    columns |= _by_word(CAUSES, cause, at, ns, len(first)) | _by_word(ROOTS, root, at[waits], ns[waits], len(first))
     return pa.table(columns)
+
+
+def _by_word(words: Sequence[str], code: Ints, at: Ints, ns: Ints, length: int) -> dict[str, pa.Array]:
+    """A column of sums for each of the words, NULL where there was nothing to add."""
+    place = code * length + at
+    there = np.zeros((len(words), length), bool)
+    there.reshape(-1)[place] = True
+    found = summed(there.size, place, ns).reshape(there.shape)
+    return {word: pa.array(found[row], pa.int64(), mask=~there[row]) for row, word in enumerate(words)}
+
+
+_WAITS: Final = np.array([name.startswith("QUEUE/") for name in CAUSES])
 
 
 _CHUNKS: Final = 5

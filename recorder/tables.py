@@ -234,7 +234,7 @@ def without_torn(slices: pa.Table, last_steps: dict[int, int]) -> pa.Table:
     kept = np.zeros(len(workers), bool)
     for worker, last in last_steps.items():
         kept |= (workers == worker) & (slices["step"].to_numpy() <= last)
-    return slices.filter(pa.array(kept))
+    return slices if kept.all() else slices.filter(pa.array(kept))
 
 
 def _snapshots(run: Path, names: Iterable[str]) -> dict[str, _Snapshot]:

@@ -4,12 +4,24 @@ The front end's row of an attempt that never ended lacks what only its worker kn
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from recorder.attribution.columns import Bools, Ints, codes, earliest, equal, first_known, ints, known, labels
+from recorder.attribution.columns import (
+    Bools,
+    Ints,
+    Places,
+    codes,
+    earliest,
+    equal,
+    first_known,
+    ints,
+    known,
+    labels,
+)
 from recorder.attribution.passes import Measure
 from recorder.schema import NONE
 from recorder.words import EventKind, Reason, Status
@@ -117,23 +129,28 @@ class Attempts:
 
     def first_of(self, rid: Ints) -> Ints:
         """Position of the first attempt of each request; -1 for a stranger."""
-        if not len(self):
-            return np.full(len(rid), -1)
-        at = np.minimum(np.searchsorted(self.rid, rid), len(self) - 1)
-        return np.where(self.rid[at] == rid, at, -1)
+        return self._places.of(rid)
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self.rid)
+
+    @cached_property
+    def _again(self) -> bool:
+        """Whether any request has more than one attempt."""
+        return bool(np.any(self.rid[1:] == self.rid[:-1]))
 
     def match(self, rid: Ints, t: Ints) -> Ints:
         """For each request and instant the attempt under way then (the first, if none was yet); -1 for a stranger."""
-        if not len(self):
-            return np.full(len(rid), -1)
-        at = np.minimum(np.searchsorted(self.rid, rid), len(self) - 1)
-        found = self.rid[at] == rid
-        while True:
+        at = self.first_of(rid)
+        since = self.since
+        while self._again:
             following = np.minimum(at + 1, len(self) - 1)
-            later = (following > at) & (self.rid[following] == rid) & (self.since[following] <= t)
+            later = (at >= 0) & (following > at) & (self.rid[following] == rid) & (since[following] <= t)
             if not later.any():
-                return np.where(found, at, -1)
+                break
             at = np.where(later, following, at)
+        return at
 
     def placed(self, rid: Ints, worker: Ints) -> "Attempts":
         """With the worker of attempts that don't name theirs, taken from sightings of their requests."""

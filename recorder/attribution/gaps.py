@@ -7,7 +7,7 @@ import numpy as np
 
 from recorder.attribution.attempts import Attempts, Events
 from recorder.attribution.budget import SKIPPED, Budget, preempted
-from recorder.attribution.columns import Bools, Ints, equal, first_known, sums
+from recorder.attribution.columns import Bools, Ints, equal, first_known, in_order, sums
 from recorder.attribution.passes import Passes
 from recorder.attribution.slices import Parts
 from recorder.schema import NONE
@@ -64,7 +64,9 @@ class Marks:
             np.concatenate((slices.before, none)),
             np.concatenate((slices.before + slices.tokens, none)),
         )
-        order = np.lexsort((columns[2], columns[1], columns[0]))
+        if not len(owner):
+            return cls(*columns)
+        order = in_order(*columns[:3])
         return cls(*(column[order] for column in columns))
 
     def gaps(self, passes: Passes, attempts: Attempts) -> tuple[Ints, Ints]:

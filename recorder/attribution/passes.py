@@ -1,12 +1,13 @@
 """One worker's passes as arrays, and measures: how much of any window of time belongs to some of them."""
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from recorder.attribution.columns import Bools, Ints, codes, equal, ints, known
+from recorder.attribution.columns import Bools, Ints, Places, codes, equal, ints, known
 from recorder.words import Reason, StepKind
 
 _KINDS: Final = list(StepKind)
@@ -76,21 +77,26 @@ class Passes:
     def from_step(self, step: Ints) -> Ints:
         """Begin of the first recorded pass with this number or a later one; the last end where there is none."""
         begins = np.append(self.sched, self.end[-1:])
-        return begins[np.searchsorted(self.step, step)]
+        return begins[self.reaching(step)]
 
     def index(self, step: Ints) -> Ints:
         """Position of the pass with this number, -1 where it was not recorded."""
-        return _position(self.step, step)
+        return self._places.of(step)
+
+    def reaching(self, step: Ints) -> Ints:
+        """Position of the first recorded pass with this number or a later one; past the last where there is none."""
+        at = self.index(step)
+        lost = np.flatnonzero(at < 0)
+        at[lost] = np.searchsorted(self.step, step[lost])
+        return at
 
     def starting(self, t: Ints) -> Ints:
         """Position of the pass whose execution began at this instant, -1 where none did."""
-        return _position(self.exec, t)
+        return Places(self.exec).of(t)
 
-
-def _position(of: Ints, wanted: Ints) -> Ints:
-    """Position in a sorted array that isn't empty, -1 where it does not hold the value."""
-    at = np.minimum(np.searchsorted(of, wanted), len(of) - 1)
-    return np.where(of[at] == wanted, at, -1)
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self.step)
 
 
 class Measure:

@@ -77,6 +77,13 @@ class _Group:
         known = ((self.told[name], bounds) for name, bounds in wanted.items() if name in self.told)
         return all(low < stop and first < high for (low, high), (first, stop) in known)
 
+    def undecided(self, wanted: Bounds) -> Bounds:
+        """Those of the bounds that some of its rows may lie outside of."""
+        return {name: bounds for name, bounds in wanted.items() if not self._lies_in(name, *bounds)}
+
+    def _lies_in(self, name: str, first: int, stop: int) -> bool:
+        return name in self.told and first <= self.told[name][0] and self.told[name][1] <= stop
+
 
 class SlicesOfParts(Source):
     """Slices as they lie in the parts of a run, of which row groups are read when they are asked for.
@@ -115,7 +122,7 @@ class SlicesOfParts(Source):
     def _read(self, wanted: Bounds) -> Iterator[pa.Table]:
         for group in self._groups:
             if group.may_hold(wanted):
-                yield self._holding(read_part(_SLICES, group.path, [group.number]), wanted)
+                yield self._holding(read_part(_SLICES, group.path, [group.number]), group.undecided(wanted))
         yield self._holding(self._tail, wanted)
 
     def _holding(self, rows: pa.Table, wanted: Bounds) -> pa.Table:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from recorder.attribution.attempts import Attempts
-from recorder.attribution.columns import Bools, Ints, codes, equal, first_known, ints
+from recorder.attribution.columns import Bools, Ints, Places, codes, equal, first_known, in_order, ints
 from recorder.attribution.passes import Passes
 from recorder.schema import NONE
 from recorder.words import Role
@@ -36,6 +37,8 @@ class Slices:
 
     def take(self, chosen: Ints | Bools) -> "Slices":
         """These slices, in this order."""
+        if chosen.dtype == np.bool_ and chosen.all():
+            return self
         return Slices(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def is_role(self, role: Role) -> Bools:
@@ -99,10 +102,11 @@ class Deliveries:
 
     def of(self, step: Ints) -> Ints:
         """The instant at which these steps' tokens left; NONE where that was not recorded."""
-        if not len(self.step):
-            return np.full(len(step), NONE)
-        at = np.minimum(np.searchsorted(self.step, step), len(self.step) - 1)
-        return np.where(self.step[at] == step, self.sent[at], NONE)
+        return np.append(self.sent, NONE)[self._places.of(step)]
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self.step)
 
 
 @dataclass(frozen=True)
@@ -122,9 +126,10 @@ class Parts:
     @classmethod
     def of(cls, slices: Slices, passes: Passes, attempts: Attempts) -> "Parts":
         """Put each slice to the attempt under way at its step; those of strangers are left out."""
-        nearby = np.minimum(np.searchsorted(passes.step, slices.step), len(passes) - 1)
+        nearby = np.minimum(passes.reaching(slices.step), len(passes) - 1)
         who = attempts.match(slices.rid, passes.exec[nearby])
-        order = np.lexsort((slices.step, who))
+        sorted_by_step = bool(np.all(slices.step[1:] >= slices.step[:-1]))
+        order = in_order(who) if sorted_by_step else in_order(who, slices.step)
         order = order[np.searchsorted(who[order], 0) :]
         who, slices = who[order], slices.take(order)
         turn = who[1:] != who[:-1]
@@ -133,6 +138,8 @@ class Parts:
 
     def take(self, chosen: Bools) -> "Parts":
         """Only the chosen ones."""
+        if chosen.all():
+            return self
         who, at = self.who[chosen], self.at[chosen]
         return Parts(self.slices.take(chosen), who, at, self.first[chosen], self.last[chosen])
 
