@@ -119,7 +119,7 @@ class Session:
             return
         if only.of_causes:
             self.load_causes()
-        if self._shows_kept and only.of_rows:
+        if self.is_quick(only):
             narrow_kept(cursor, only, lossy=self._lossy, causes=causes)
         else:
             narrow(cursor, self.picked(only, cursor=cursor), causes=causes)
@@ -139,7 +139,11 @@ class Session:
         """What a filter lets through, as a SELECT of `rid, attempt` for a cursor under none."""
         if only.of_causes:
             self.load_causes()
-        return picks_of_kept(only) if self._shows_kept and only.of_rows else only.sql()
+        return picks_of_kept(only) if self.is_quick(only) else only.sql()
+
+    def is_quick(self, only: Filter) -> bool:
+        """Whether each row tells by itself if a filter picks it, so that to ask again is quicker than to look it up."""
+        return self._shows_kept and only.of_rows
 
     def ask(self, name: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
         """The answer to `console/sql/<name>.sql`; `params` fill its `$name`s. A cursor lets the caller interrupt."""
