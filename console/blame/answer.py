@@ -51,7 +51,7 @@ def blame(
     return Blame(
         run=session.name,
         only=only,
-        whole=read_whole(session, only, cursor),
+        whole=read_whole(session, cursor),
         ledgers=read_ledgers(session, read_cohorts(session, slow or Slow(), cursor), cursor),
         spread={kind: read_spread(session, kind, cursor) for kind in KINDS},
         interference=read_interference(session, by, cursor),

@@ -27,7 +27,7 @@ Answer = Ledger | Ledgers | Spread | Interference | tuple[Rows, Rows]
 def ask_whole(only: Filter, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:
     """All answered requests."""
     session.narrow(cursor, only)
-    return read_whole(session, only, cursor)
+    return read_whole(session, cursor)
 
 
 def ask_ledgers(only: Filter, slow: Slow, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer:

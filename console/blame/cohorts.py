@@ -40,21 +40,6 @@ class Slow:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """From `low` to `high`, in ns of a measure; an end belongs to it where `..._too` says so, and None is no end."""
-
-    low: float | None = None
-    low_too: bool = False
-    high: float | None = None
-    high_too: bool = False
-
-    @property
-    def params(self) -> dict[str, object]:
-        """As questions in SQL take it."""
-        return {"low": self.low, "low_too": self.low_too, "high": self.high, "high_too": self.high_too}
-
-
-@dataclass(frozen=True, slots=True)
 class Cohorts:
     """The two cohorts of a run: `edge` to `high` in ns of the measure, as they came out; None where none was answered.
 
@@ -83,18 +68,6 @@ class Cohorts:
             "low": self.low,
             "high": self.high,
         }
-
-    @property
-    def slow_ones(self) -> "Interval":
-        """What the slow ones took."""
-        return Interval(self.edge, self.at, None, False)
-
-    @property
-    def typical_ones(self) -> "Interval":
-        """What the typical ones took."""
-        if self.edge is None or self.high is None or self.high < self.edge:
-            return Interval(self.low, True, self.high, True)
-        return Interval(self.low, True, self.edge, not self.at)
 
     @property
     def slow_filter(self) -> Filter:

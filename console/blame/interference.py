@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from console.measures import phase_column
 from console.session import Session, rows
 from console.theme import cause_order
+from console.views import PHASES
 
 if TYPE_CHECKING:
     import duckdb
@@ -80,7 +82,10 @@ def read_victims(
     session: Session, cursor: "duckdb.DuckDBPyConnection", kind: str, name: str, top: int = TOP
 ) -> Sequence[dict[str, Any]]:
     """Who lost most to one of the `phases` or `causes`: `rid`, `attempt`, `request_id`, `ns`, `e2e_ns`, `share`."""
-    return rows(session.ask("victims", cursor=cursor, kind=kind, name=name, top=top))
+    if kind == "phases" and name not in PHASES:
+        return []  # what phases leave of a request's time is a row of the budget, and in no table
+    column = phase_column(name) if kind == "phases" else name
+    return rows(session.ask("victims", cursor=cursor, column=column, top=top))
 
 
 def read_culprits(

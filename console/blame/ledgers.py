@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from console.blame.cohorts import Cohorts, Interval
-from console.filter import Filter
+from console.blame.cohorts import Cohorts
 from console.measures import E2E
 from console.report import UNNAMED
 from console.session import Session, rows
@@ -68,21 +67,18 @@ class Excess:
 
 def read_ledgers(session: Session, cohorts: Cohorts, cursor: "duckdb.DuckDBPyConnection") -> Ledgers:
     """The ledgers of the cohorts, of the answered requests that the cursor sees."""
+    found = rows(session.ask("ledger", cursor=cursor, **cohorts.params)) if cohorts.edge is not None else []
 
-    def read(interval: Interval) -> Ledger:
-        if cohorts.edge is None:
-            return ledger_of([])
-        params = {"measure": cohorts.slow.measure.name, **interval.params}
-        return ledger_of(rows(session.ask("ledger", cursor=cursor, **params)))
+    def of(cohort: str) -> Ledger:
+        return ledger_of(row for row in found if row["cohort"] == cohort)
 
-    return Ledgers(cohorts, read(cohorts.slow_ones), read(cohorts.typical_ones))
+    return Ledgers(cohorts, of("slow"), of("typical"))
 
 
-def read_whole(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection") -> Ledger:
-    """The ledger of all answered requests; the cursor is under the filter already."""
-    if not only:
-        return ledger_of(rows(session.ask("ledger_whole", cursor=cursor)))
-    return ledger_of(rows(session.ask("ledger", cursor=cursor, measure=E2E.name, **Interval().params)))
+def read_whole(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Ledger:
+    """The ledger of all answered requests that the cursor sees."""
+    nobody = {"measure": E2E.name, "edge": None, "at": False, "low": None, "high": None}
+    return ledger_of(rows(session.ask("ledger", cursor=cursor, **nobody)))
 
 
 def ledger_of(found: Iterable[Mapping[str, object]]) -> Ledger:

@@ -37,6 +37,7 @@ _VIEWS: Final[Mapping[str, str]] = {
     "gaps": "one stretch in which records were lost",
     "phase_times": "one attempt, with its time in each phase",
     "cause_times": "one attempt, with its time in each cause and by each root",
+    "attempt_times": "one attempt: its request, its measures, its time in each phase and cause",
 }
 """Views that are made of the tables."""
 

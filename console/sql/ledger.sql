@@ -1,26 +1,36 @@
--- How much time did some of the answered requests spend, in all, by phase and by cause, in ns? Those between $low and $high
--- by the measure, the ends included where $low_too and $high_too say so; an end that is NULL is none (SPEC F3).
--- Causes sum to the row `e2e`; so do phases, where spans tile all lives (SPEC F1).
+-- How much time did answered requests spend, in all, by phase and by cause, in ns? By cohort: `slow` are those beyond $edge of
+-- the measure, and at it where $at says so; `typical` lie between $low and $high and are not slow (SPEC F3). Where there is no
+-- $edge they are one cohort, `all`. Causes sum to the row `e2e`; so do phases, where spans tile all lives (SPEC F1).
 WITH lived AS (
     SELECT
-        rid, attempt, e2e_ns,
-        CASE $measure WHEN 'ttft' THEN ttft_ns::DOUBLE WHEN 'tpot' THEN tpot_ns ELSE e2e_ns::DOUBLE END AS ns
-    FROM latency
+        CASE $measure WHEN 'ttft' THEN ttft_ns::DOUBLE WHEN 'tpot' THEN tpot_ns ELSE e2e_ns::DOUBLE END AS ns,
+        e2e_ns AS "E2E",
+        COLUMNS('^(phase .+|[A-Z_/]+)$')
+    FROM attempt_times
     WHERE status = 'ok' AND e2e_ns IS NOT NULL
 ),
 members AS (
-    SELECT rid, attempt, e2e_ns
+    SELECT
+        CASE
+            WHEN $edge::DOUBLE IS NULL THEN 'all'
+            WHEN ns > $edge::DOUBLE OR ($at AND ns = $edge::DOUBLE) THEN 'slow'
+            WHEN ns BETWEEN $low::DOUBLE AND $high::DOUBLE THEN 'typical'
+        END AS cohort,
+        * EXCLUDE ns
     FROM lived
-    WHERE coalesce(ns > $low::DOUBLE OR ($low_too AND ns = $low::DOUBLE), $low::DOUBLE IS NULL)
-        AND coalesce(ns < $high::DOUBLE OR ($high_too AND ns = $high::DOUBLE), $high::DOUBLE IS NULL)
+),
+summed AS (
+    SELECT cohort, count(*) AS n, sum(COLUMNS(* EXCLUDE cohort))::BIGINT
+    FROM members
+    WHERE cohort IS NOT NULL
+    GROUP BY cohort
 )
-SELECT 'e2e' AS kind, 'E2E' AS name, coalesce(sum(e2e_ns), 0)::BIGINT AS ns, count(*) AS n, true AS measured FROM members
-UNION ALL
-SELECT 'phase', name, sum("end" - start)::BIGINT, NULL, true
-FROM spans SEMI JOIN members USING (rid, attempt)
-GROUP BY name
-UNION ALL
-SELECT 'cause', cause, sum(ns)::BIGINT, NULL, bool_and(measured)
-FROM causes SEMI JOIN members USING (rid, attempt)
-GROUP BY cause
+SELECT
+    cohort,
+    CASE WHEN name = 'E2E' THEN 'e2e' WHEN starts_with(name, 'phase ') THEN 'phase' ELSE 'cause' END AS kind,
+    replace(name, 'phase ', '') AS name,
+    ns,
+    n,
+    name NOT IN ('STALLED_BY_PREFILL', 'HOST_WARMUP') AS measured
+FROM (UNPIVOT summed ON COLUMNS(* EXCLUDE (cohort, n)) INTO NAME name VALUE ns)
 ORDER BY ALL

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from console.contrast.samples import choose
+from console.contrast.samples import choose, show
 from console.filter import EVERYTHING
 from console.filter_language import parse_filter
 from console.session import Session, question, rows
@@ -33,11 +33,11 @@ PARAMS: dict[str, dict[str, Any]] = {
         "e2e_ns": None,
     },
     "cohort_bounds": {"measure": "e2e", "slow": 0.95},
-    "ledger": {"measure": "e2e", "low": 27 * MS, "low_too": True, "high": 35 * MS, "high_too": False},
+    "ledger": {"measure": "e2e", "edge": 35 * MS, "at": True, "low": 20 * MS, "high": 30 * MS},
     "interference": {"by": "prompt"},
     "interference_pairs": {"top": 5},
     "culprits": {"top": 5, "cause": None},
-    "victims": {"kind": "causes", "name": "PREFILL", "top": 2},
+    "victims": {"column": "PREFILL", "top": 2},
     "budget_causes": {"causes": ["QUEUE", "DECODE"], "limits_ns": [10 * MS, 5 * MS]},
     "slo": {"ttft_ns": 33 * MS, "tpot_ns": 10 * MS, "e2e_ns": 34 * MS},
     "explain_cells": {"measure": "e2e", "edge": 35 * MS, "at": True, "low": 20 * MS, "high": 30 * MS},
@@ -88,7 +88,7 @@ def asked(session: Session, name: str) -> pa.Table:
     """The answer; where attempts are compared, those that were answered with the others."""
     with session.connect() as cursor:
         if "chosen" in question(name):
-            choose(cursor, session.picked(parse_filter("status:ok")), session.picked(EVERYTHING))
+            show(cursor, choose(session, cursor, parse_filter("status:ok"), EVERYTHING))
         return session.ask(name, cursor=cursor, **PARAMS.get(name, {}))
 
 
