@@ -71,6 +71,11 @@ class Book:
         """How far the causes are worked out, 0 to 1; None while nobody works on them, or nobody has to wait."""
         return None if self._session is None else self._session.progress
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether lanes and causes are there, so that another filter costs no more than a look at each row."""
+        return self.lanes is not None and self._session is not None and self._session.has_causes
+
     def report_under(self, only: Filter) -> "Report | None":
         """The report, if it is there and under this filter."""
         return self.report if self.report is not None and self.report["filter"] == str(only) else None
@@ -95,12 +100,16 @@ class Book:
 
 
 def read_lanes(
-    book: Book, only: Filter, session: Session, cursor: "duckdb.DuckDBPyConnection"
+    book: Book, only: Filter, session: Session, cursor: "duckdb.DuckDBPyConnection", *, whole: bool = True
 ) -> "tuple[Lanes, tuple[Filter, Lanes]]":
-    """All lanes, and those under a filter; only what is not there yet is read."""
-    from console.lanes import load_lanes
+    """All lanes, and those under a filter; only what is not there yet is read.
 
-    lanes = book.lanes if book.lanes is not None else load_lanes(session, cursor)
+    Who counts and measures lanes needs none that are `whole`: with their names, and what changed.
+    """
+    from console.lanes import load_lanes, whole_lanes
+
+    lanes = book.lanes if book.lanes is not None else load_lanes(session, cursor, whole=whole)
+    lanes = whole_lanes(lanes, session, cursor) if whole else lanes
     return lanes, (only, lanes.under(session.picked(only, cursor=cursor)) if only else lanes)
 
 

@@ -47,7 +47,16 @@ class PhaseTimes(TypedDict):
     share: float | None
 
 
-class Report(TypedDict):
+class Explanation(TypedDict):
+    """Where the time of the answered requests went. `closure` is null where none was answered."""
+
+    causes_ns: dict[str, int]
+    causes_modelled: list[str]
+    roots_ns: dict[str, int]
+    closure: float | None
+
+
+class Report(Explanation):
     """What `tailtrace report --json` prints. `censored` requests make every percentile a lower bound (SPEC E5, F4):
     then `kaplan_meier` has `ttft_ms` and `e2e_ms` with them in it; otherwise it is empty.
 
@@ -68,10 +77,6 @@ class Report(TypedDict):
     e2e_ms: Percentiles
     kaplan_meier: dict[str, Survival]
     phases_ms: dict[str, PhaseTimes]
-    causes_ns: dict[str, int]
-    causes_modelled: list[str]
-    roots_ns: dict[str, int]
-    closure: float | None
     throughput: dict[str, float | None]
     window_s: float | None
     workers: list[dict[str, Any]]
@@ -99,7 +104,7 @@ def report(
     """
     cursor = cursor if cursor is not None else session.connect()
     found = numbers(session, only, cursor, slo_ns)
-    return explained(session, found, cursor)
+    return {**found, **explanation(session, cursor)}
 
 
 def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection", slo_ns: int | None = None) -> Report:
@@ -141,18 +146,17 @@ def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection",
     )
 
 
-def explained(session: Session, found: Report, cursor: "duckdb.DuckDBPyConnection") -> Report:
-    """`numbers` with the causes; `cursor` is under the same filter."""
+def explanation(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Explanation:
+    """The part of the report that `numbers` leaves empty; `cursor` is under the same filter."""
     ask = partial(session.ask, cursor=cursor)
     causes = rows(ask("causes"))
     causes_ns = {str(row["cause"]): _int(row["ns"]) for row in causes}
-    return {
-        **found,
-        "causes_ns": causes_ns,
-        "causes_modelled": sorted(str(row["cause"]) for row in causes if not row["measured"]),
-        "roots_ns": {str(row["root"]): _int(row["ns"]) for row in rows(ask("roots"))},
-        "closure": _closure(ask, causes_ns),
-    }
+    return Explanation(
+        causes_ns=causes_ns,
+        causes_modelled=sorted(str(row["cause"]) for row in causes if not row["measured"]),
+        roots_ns={str(row["root"]): _int(row["ns"]) for row in rows(ask("roots"))},
+        closure=_closure(ask, causes_ns),
+    )
 
 
 def formulas() -> dict[str, str]:

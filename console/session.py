@@ -98,6 +98,11 @@ class Session:
         return self._keeper.progress
 
     @property
+    def has_causes(self) -> bool:
+        """Whether the causes of this look are worked out."""
+        return self._has_causes
+
+    @property
     def is_in_order(self) -> bool:
         """Whether `requests` come in the order of arrival by themselves, and a column of them costs next to nothing."""
         return self._shows_kept and self._growing is None
@@ -144,6 +149,15 @@ class Session:
     def is_quick(self, only: Filter) -> bool:
         """Whether each row tells by itself if a filter picks it, so that to ask again is quicker than to look it up."""
         return self._shows_kept and only.of_rows
+
+    def count(self, only: Filter = EVERYTHING) -> int:
+        """How many attempts a filter lets through."""
+        if only in self._picked:
+            return self._picked[only].num_rows
+        with self.connect(only) as cursor:
+            found = self.find("SELECT count(*) AS n FROM requests", cursor=cursor)
+        (row,) = found.to_pylist()
+        return int(row["n"])
 
     def ask(self, name: str, /, *, cursor: duckdb.DuckDBPyConnection | None = None, **params: object) -> pa.Table:
         """The answer to `console/sql/<name>.sql`; `params` fill its `$name`s. A cursor lets the caller interrupt."""

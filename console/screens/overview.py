@@ -15,7 +15,7 @@ from console.filter import Filter
 from console.heat import Box, Heat, heat_of
 from console.keys import Scope
 from console.lanes import Lanes
-from console.report import UNNAMED, Report, explained, numbers
+from console.report import UNNAMED, Explanation, Report, explanation, numbers
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.session import Session
@@ -43,16 +43,11 @@ class OverviewScreen(RunScreen):
     SCOPE = Scope.OVERVIEW
     NAME = "overview"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.OVERVIEW)]
-    CSS = """
-    OverviewScreen VerticalScroll {
-        height: 1fr; padding: 1 1 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-    }
-    OverviewScreen #page { height: auto; }
-    """
 
     def __init__(self) -> None:
         super().__init__()
         self._report: Report | None = None
+        self._why: tuple[Explanation, int] | None = None
         self._lanes: Lanes | None = None
         self._pending = False
         self._metric = 0
@@ -72,8 +67,8 @@ class OverviewScreen(RunScreen):
     def turn(self) -> None:
         """Ask for the numbers, for the causes, and for the lanes of the plot (the timeline will want them too).
 
-        What an earlier look at the same run gave stays until all is there. Otherwise the numbers come first: the
-        causes take longest.
+        What an earlier look at the same run gave stays until all is there. Otherwise the numbers come first, where
+        the others take longer; all at once where they don't.
         """
         only, shows = self.only, (self.book, self.only)
         if self._turned_to != shows:
@@ -84,30 +79,47 @@ class OverviewScreen(RunScreen):
         if found is not None:
             self._ask_lanes()
         elif self._report is None:
-            self.ask("report", partial(_read_numbers, only, self.tailtrace.slo_ns), self._counted_up)
+            self._why, self._pending, at_once = None, True, self.book.is_at_hand
+            numbers_first = partial(self._counted_up, and_then=not at_once)
+            self.ask("report", partial(_read_numbers, only, self.tailtrace.slo_ns), numbers_first)
+            if at_once:
+                self._ask_the_rest()
         else:
             self.ask("report", partial(_read_report, only, self.tailtrace.slo_ns), self._renewed)
         self.redraw("#page", layout=True)
 
-    def _counted_up(self, found: Report) -> None:
-        """The numbers are there; now the lanes, and the causes, which may take longer."""
-        self._report, self._pending = found, True
-        self.ask("report", partial(_read_causes, self.only, found), self._explained)
+    def _counted_up(self, found: Report, *, and_then: bool) -> None:
+        self._report = found
+        if and_then:
+            self._ask_the_rest()
+        self._put_together()
+
+    def _ask_the_rest(self) -> None:
+        self.ask("causes", partial(_read_causes, self.only), self._explained)
         self._ask_lanes()
+
+    def _explained(self, why: tuple[Explanation, int]) -> None:
+        self._why = why
+        self._put_together()
+
+    def _put_together(self) -> None:
+        if self._report is not None and self._why is not None:
+            self._hold({**self._report, **self._why[0]}, self._why[1])
         self.redraw("#page", layout=True)
 
     def _renewed(self, found: tuple[Report, int]) -> None:
-        self._explained(found)
+        self._hold(*found)
         self._ask_lanes()
-
-    def _explained(self, found: tuple[Report, int]) -> None:
-        self.book.report, self.book.answered_ns = found
-        self._report, self._pending = self.book.report, False
         self.redraw("#page", layout=True)
+
+    def _hold(self, report: Report, answered_ns: int) -> None:
+        """All numbers are there."""
+        self._report = self.book.report = report
+        self.book.answered_ns, self._pending = answered_ns, False
 
     def _ask_lanes(self) -> None:
         if self.book.lanes_under(self.only) is None:
-            self.ask("lanes", partial(read_lanes, self.book, self.only), self._plotted)
+            self.ask("lanes", partial(read_lanes, self.book, self.only, whole=False), self._plotted)
 
     def _plotted(self, found: tuple[Lanes, tuple[Filter, Lanes]]) -> None:
         self.book.lanes, self.book.seen = found
@@ -240,7 +252,8 @@ class OverviewScreen(RunScreen):
         lines = self._blocks(found, width, "damages", "requests", "latency")
         lines += self._blocks(found, width, "phases", "causes")
         self._heat_at = (0, len(lines) + 1)
-        lines += [*self._plot(width, _PLOT), [], *self._blocks(found, width, "throughput", "workers", "recorder")]
+        below = self._blocks(found, width, "throughput", "workers", "recorder")
+        lines += [*self._plot(width, _PLOT), *self.laid([[]]), *below]
         return lines
 
     def _wide(self, found: Report, width: int) -> list[Line]:
@@ -253,7 +266,7 @@ class OverviewScreen(RunScreen):
         room = max(len(left), visible) - len(above) - len(below) - 1
         self._heat_at = (left_width + _GAP, len(above) + 1)
         plot = self._plot(right_width, min(max(room, _PLOT), _TALLEST))
-        return beside(left, [*above, *plot, [], *below], left_width + _GAP)
+        return beside(left, [*above, *plot, *self.laid([[]]), *below], left_width + _GAP)
 
     def _blocks(self, found: Report, width: int, *names: str) -> list[Line]:
         lines: list[Line] = []
@@ -269,7 +282,7 @@ class OverviewScreen(RunScreen):
             if name == "causes":
                 block = _with_sum(block, found, self.book.answered_ns, width)
             lines += [*block, []] if block else []
-        return lines
+        return self.laid(lines)
 
     def _plot(self, width: int, height: int) -> list[Line]:
         """A cell of the heat map is a stretch of arrivals and of times; below it what the engine did meanwhile."""
@@ -309,23 +322,23 @@ def _read_numbers(only: Filter, slo_ns: int | None, session: Session, cursor: du
     return numbers(session, only, cursor, slo_ns)
 
 
-def _read_causes(
-    only: Filter, found: Report, session: Session, cursor: duckdb.DuckDBPyConnection
-) -> tuple[Report, int]:
-    """The report with its causes, and what they have to sum to."""
+def _read_causes(only: Filter, session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[Explanation, int]:
+    """The causes, and what they have to sum to."""
     session.narrow(cursor, only)
-    return _whole(found, session, cursor)
+    return _why(session, cursor)
 
 
 def _read_report(
     only: Filter, slo_ns: int | None, session: Session, cursor: duckdb.DuckDBPyConnection
 ) -> tuple[Report, int]:
-    return _whole(numbers(session, only, cursor, slo_ns), session, cursor)
+    found = numbers(session, only, cursor, slo_ns)
+    why, answered = _why(session, cursor)
+    return {**found, **why}, answered
 
 
-def _whole(found: Report, session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[Report, int]:
+def _why(session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[Explanation, int]:
     answered: int = session.ask("answered_time", cursor=cursor).to_pylist()[0]["ns"]
-    return explained(session, found, cursor), answered
+    return explanation(session, cursor), answered
 
 
 def _with_sum(block: list[Line], found: Report, answered_ns: int, width: int) -> list[Line]:
