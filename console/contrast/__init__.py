@@ -1,7 +1,8 @@
 """What sets some requests apart: every attribute compared between them and the rest, ranked, with chance accounted for.
 
 attributes.py -> what is compared, and how a filter asks for it
-samples.py -> how many on each side have each value, in SQL
+samples.py -> which attempts are compared, and what each of them was and lived through, in SQL
+counting.py -> how many on each side have each value: pure
 findings.py -> effect sizes, chance, and the value that tells the sides apart: pure
 answer.py -> which requests are compared, and all of it as one document
 

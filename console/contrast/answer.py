@@ -1,13 +1,14 @@
 """Some requests against the rest: which they are, and what sets them apart, as plain data (SPEC F3)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from console.blame.cohorts import Slow, read_cohorts
 from console.contrast.attributes import KINDS, Attribute, is_told, term
+from console.contrast.counting import Sample
 from console.contrast.findings import BELIEVED, LEAST, Finding, Findings, judge
-from console.contrast.samples import QUICK, SLOW, Sample, choose, read_samples
+from console.contrast.samples import Chosen, choose, read_lived, read_told, show
 from console.filter import EVERYTHING, Filter, Words
 from console.session import Session
 
@@ -74,41 +75,38 @@ def contrast(
     `cursor` is a fresh one, under no filter, which lets the caller interrupt. Odd runs fail nothing: they are refused.
     """
     cursor = cursor if cursor is not None else session.connect()
-    sides = read_sides(session, selection, against, slow or Slow(), cursor)
-    samples = read_all(session, sides, cursor, (*QUICK, *SLOW))
+    sides, chosen = read_sides(session, selection, against, slow or Slow(), cursor)
+    samples = [*read_quick(session, sides, chosen, cursor), *read_slow(session, sides, chosen, cursor)]
     return concluded(session.name, sides, samples)
 
 
 def read_sides(
     session: Session, selection: Filter, against: Filter, slow: Slow, cursor: "duckdb.DuckDBPyConnection"
-) -> Sides:
-    """Choose the attempts on a cursor, and say which they are."""
+) -> tuple[Sides, Chosen]:
+    """Choose the attempts, on a cursor under no filter, and say which they are."""
     words = ""
     if not selection:
         cohorts = read_cohorts(session, slow, cursor)
         selection, against = cohorts.slow_filter if cohorts.n else ANSWERED, against & ANSWERED
         words = cohorts.words.partition(";")[0]
-    sides = Sides(selection, against, 0, 0, words)
-    choose_again(session, sides, cursor)
-    sql = "SELECT inside, any_value(n) AS n, count(*) AS drawn FROM chosen GROUP BY inside"
-    found = {row["inside"]: row for row in session.query(sql, cursor=cursor).to_pylist()}
-    nobody = {"n": 0, "drawn": 0}
-    inside, outside = found.get(True, nobody), found.get(False, nobody)
-    drawn = (inside["drawn"], outside["drawn"])
-    all_of_them = (inside["n"], outside["n"])
-    return replace(sides, inside=all_of_them[0], outside=all_of_them[1], drawn=None if drawn == all_of_them else drawn)
+    chosen = choose(session, cursor, selection, against)
+    return Sides(selection, against, chosen.inside, chosen.outside, words, chosen.drawn), chosen
 
 
-def choose_again(session: Session, sides: Sides, cursor: "duckdb.DuckDBPyConnection") -> None:
-    """Choose the same attempts on another cursor."""
-    choose(cursor, *(session.picked(only, cursor=cursor) for only in (sides.selection, sides.against)))
+def read_quick(session: Session, sides: Sides, chosen: Chosen, cursor: "duckdb.DuckDBPyConnection") -> list[Sample]:
+    """What the requests were; nothing where there are too few to conclude from."""
+    if sides.refusal:
+        return []
+    show(cursor, chosen)
+    return list(read_told(session, cursor))
 
 
-def read_all(
-    session: Session, sides: Sides, cursor: "duckdb.DuckDBPyConnection", questions: Sequence[str]
-) -> list[Sample]:
-    """The samples behind a contrast; none where there are too few attempts to conclude from."""
-    return [] if sides.refusal else list(read_samples(session, cursor, questions))
+def read_slow(session: Session, sides: Sides, chosen: Chosen, cursor: "duckdb.DuckDBPyConnection") -> list[Sample]:
+    """What they lived through, which takes longer; on whichever cursor under no filter."""
+    if sides.refusal:
+        return []
+    show(cursor, chosen)
+    return list(read_lived(session, cursor))
 
 
 def concluded(run: str, sides: Sides, samples: Sequence[Sample]) -> Contrast:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from console.contrast.attributes import Attribute
-from console.contrast.samples import Sample
+from console.contrast.counting import Sample
 from console.significance import Counts, false_discovery, rank_test, table_test
 
 Floats = npt.NDArray[np.float64]

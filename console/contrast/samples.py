@@ -1,16 +1,20 @@
-"""How many requests on each side have each value of each attribute: SQL in, counts out."""
+"""Which attempts are compared, and how many on each side have each value of each attribute: SQL in, counts out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from console.contrast.attributes import ATTRIBUTES, Attribute, part
+from console.contrast.attributes import ATTRIBUTES, part
+from console.contrast.counting import Bools, Ints, Sample, count_numbers, count_words
+from console.filter import Filter
 from console.session import Session
-from console.significance import Counts
+from recorder.attribution import CAUSES
+from recorder.attribution.columns import ints
+from recorder.schema import NONE
 
 if TYPE_CHECKING:
     import duckdb
@@ -18,85 +22,148 @@ if TYPE_CHECKING:
 MOST: Final = 50_000
 """So many on a side are compared at most: an effect then is sure to 0.01, and a million requests are as quick."""
 
-_CHOSEN: Final = f"""CREATE OR REPLACE TEMP TABLE chosen AS
-WITH compared AS (
-    SELECT rid, attempt, true AS inside FROM selected
-    UNION ALL
-    SELECT rid, attempt, false FROM others ANTI JOIN selected USING (rid, attempt)
-),
-sizes AS (SELECT inside, count(*) AS n FROM compared GROUP BY inside)
-SELECT rid, attempt, inside, n
-FROM compared JOIN sizes USING (inside)
-WHERE n <= {MOST} OR hash(rid, attempt) % (n // {MOST} + 1) = 0"""
-"""Whoever is left out is left out by chance, and always: not every so-manieth, which traffic may be too."""
-
-QUICK: Final = ("contrast_words", "contrast_numbers")
-SLOW: Final = ("contrast_parts", "contrast_blame", "contrast_neighbours")
-"""Questions that read causes, spans or slices."""
+_PHASE: Final = "phase "
+"""How the columns of `attempt_times` begin that are phases; the others are causes."""
+_SAFE_NS: Final = 2**63 // 1000
+"""Longer times than this (106 days) have no thousandfold in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """One attribute: its values, and how many inside and outside have each.
+class Chosen:
+    """`rows` hold `rid, attempt, inside` of those that are compared; `inside` and `outside` are how many there are."""
 
-    Values are whole numbers in ascending order, or words (None: all the rare ones together).
-    """
-
-    attribute: Attribute
-    values: Sequence[int] | Sequence[str | None]
-    inside: Counts
-    outside: Counts
+    rows: pa.Table
+    inside: int
+    outside: int
 
     @property
-    def is_numeric(self) -> bool:
-        """Whether the values have an order."""
-        return bool(len(self.values)) and isinstance(self.values[0], int)
+    def drawn(self) -> tuple[int, int] | None:
+        """How many of each side are compared, where there are too many for all."""
+        if max(self.inside, self.outside) <= MOST:
+            return None
+        inside = int(_flags(self.rows).sum())
+        return inside, self.rows.num_rows - inside
 
 
-def choose(cursor: "duckdb.DuckDBPyConnection", selected: pa.Table, others: pa.Table) -> None:
-    """Make the table `chosen` of two of `rid, attempt`; who is in both is inside. `n` is how many its side has."""
-    cursor.register("selected", selected)
-    cursor.register("others", others)
-    cursor.execute(_CHOSEN).fetchall()
+def choose(session: Session, cursor: "duckdb.DuckDBPyConnection", selection: Filter, against: Filter) -> Chosen:
+    """Choose those of the selection, and those of `against` that are not in it, on a cursor under no filter.
+
+    Whoever is left out is left out by chance, and always: not every so-manieth, which traffic may be too.
+    """
+    selected, others = (
+        _source(session, cursor, only, name) for only, name in ((selection, "selected"), (against, "others"))
+    )
+    both = selection & against
+    shared = (
+        session.picks(both) if session.is_quick(both) else f"FROM {selected} SEMI JOIN {others} USING (rid, attempt)"
+    )
+    counted = f"""SELECT
+        (SELECT count(*) FROM {selected}) AS inside,
+        (SELECT count(*) FROM {others}) - (SELECT count(*) FROM ({shared})) AS outside"""
+    (n,) = session.query(counted, cursor=cursor).to_pylist()
+    some, rest = (_drawn(n[side]) for side in ("inside", "outside"))
+    chosen = f"""SELECT rid, attempt, true AS inside FROM {selected} WHERE {some}
+        UNION ALL
+        SELECT rid, attempt, false
+        FROM (FROM {others} WHERE {rest}) ANTI JOIN (FROM {selected} WHERE {rest}) USING (rid, attempt)"""
+    return Chosen(session.query(chosen, cursor=cursor), n["inside"], n["outside"])
 
 
-def read_samples(session: Session, cursor: "duckdb.DuckDBPyConnection", questions: Iterable[str]) -> Iterator[Sample]:
-    """The samples that these questions answer, of the attempts that were chosen."""
-    for name in questions:
-        found = session.ask(name, cursor=cursor)
-        yield from _parts(found) if name == "contrast_parts" else _named(found)
+def show(cursor: "duckdb.DuckDBPyConnection", chosen: Chosen) -> None:
+    """Let the questions on a cursor be about these: the table `chosen`."""
+    cursor.register("chosen", chosen.rows)
 
 
-def _named(found: pa.Table) -> Iterator[Sample]:
-    """From rows `attribute, value or word, inside, outside`, sorted."""
-    column = "value" if "value" in found.column_names else "word"
-    for name, group in groupby(found.to_pylist(), key=lambda row: row["attribute"]):
-        rows = list(group)
-        yield Sample(ATTRIBUTES[name], [row[column] for row in rows], *_counts(rows))
+def read_told(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Iterator[Sample]:
+    """What is known of the chosen attempts themselves, and how long they took."""
+    for name in ("contrast_requests", "contrast_measures"):
+        yield from _columns(session.ask(name, cursor=cursor))
+
+
+def read_lived(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Iterator[Sample]:
+    """What the chosen attempts lived through: takes longer, as it asks for causes and slices."""
+    there = set(session.find("SELECT DISTINCT cause FROM causes", cursor=cursor)["cause"].to_pylist())
+    causes = [cause for cause in CAUSES if cause in there]
+    parts = session.ask("contrast_parts", cursor=cursor, causes=causes)
+    yield from _parts(parts)
+    yield from _blame(parts, causes, session.ask("contrast_blame", cursor=cursor))
+    yield from _columns(session.ask("contrast_neighbours", cursor=cursor))
+
+
+def _source(session: Session, cursor: "duckdb.DuckDBPyConnection", only: Filter, name: str) -> str:
+    """What a filter lets through, to SELECT from: asked in place where that is quick, else looked up once."""
+    if session.is_quick(only):
+        return f"({session.picks(only)})"
+    cursor.register(name, session.picked(only, cursor=cursor))
+    return name
+
+
+def _drawn(n: int) -> str:
+    """A condition that lets about `MOST` of so many through, as a number: dividing by an expression is slow."""
+    return "true" if n <= MOST else f"hash(rid, attempt) % {n // MOST + 1} = 0"
+
+
+def _columns(found: pa.Table) -> Iterator[Sample]:
+    """From columns named as attributes: text is words, of which none is the empty one; of numbers none is none."""
+    inside = _flags(found)
+    for name in found.column_names if len(inside) else ():
+        column = found[name]
+        if pa.types.is_integer(column.type):
+            known = column.is_valid().to_numpy()
+            if known.any():
+                yield count_numbers(ATTRIBUTES[name], ints(found, name)[known], inside[known])
+        elif name != "inside":
+            yield _words(name, column, inside)
 
 
 def _parts(found: pa.Table) -> Iterator[Sample]:
-    """From rows `kind, name, unit, value, inside, outside`: whoever is in no row of a part has none of it."""
-    by_part = groupby(found.to_pylist(), key=lambda row: (row["kind"], row["name"], row["unit"]))
-    groups = {key: list(group) for key, group in by_part}
-    everybody = groups.pop(("compared", "", ""), [])
-    if not everybody:
+    """Of each phase and cause that some were in: the time in it, and its share of E2E. Others have none of it."""
+    measured = found.filter(pc.greater(found["e2e_ns"], 0))
+    inside, e2e = _flags(measured), ints(measured, "e2e_ns")
+    for column in measured.column_names[2:]:
+        if measured[column].null_count < len(inside):
+            ns = np.asarray(measured[column].fill_null(0).to_numpy(), dtype=np.int64)
+            kind, name = ("phase", column.removeprefix(_PHASE)) if column.startswith(_PHASE) else ("cause", column)
+            yield count_numbers(part(kind, name, "us"), ns // 1000, inside)
+            yield count_numbers(part(kind, name, "permille"), _permille(ns, e2e), inside)
+
+
+def _permille(ns: Ints, e2e: Ints) -> Ints:
+    """The share of E2E, in whole thousandths."""
+    if ns.max() < _SAFE_NS:
+        return ns * 1000 // e2e
+    return np.asarray(ns.astype(object) * 1000 // e2e, dtype=np.int64)
+
+
+def _blame(found: pa.Table, causes: Sequence[str], blamed: pa.Table) -> Iterator[Sample]:
+    """The main cause of each attempt that has any, and its main culprit. Who has none is in no row of `blamed`."""
+    main = _main(found, causes)
+    inside, has = _flags(found), main >= 0
+    if not has.any():
         return
-    all_inside, all_outside = (int(counts.sum()) for counts in _counts(everybody))
-    for (kind, name, unit), rows in groups.items():
-        inside, outside = _counts(rows)
-        without = {"value": 0, "inside": all_inside - inside.sum(), "outside": all_outside - outside.sum()}
-        merged = _with(rows, without)
-        yield Sample(part(kind, name, unit), [row["value"] for row in merged], *_counts(merged))
+    yield count_words(ATTRIBUTES["main_cause"], causes, main[has], inside[has])
+    sides = _flags(blamed)
+    without = [int((inside & has).sum() - sides.sum()), int((~inside & has).sum() - (~sides).sum())]
+    everybody = np.concatenate([sides, np.repeat([True, False], without)])
+    for name in blamed.column_names[1:]:
+        yield _words(name, pa.chunked_array([*blamed[name].chunks, pa.repeat("", sum(without))]), everybody)
 
 
-def _with(rows: list[dict[str, int]], more: Mapping[str, int]) -> list[dict[str, int]]:
-    """Rows in the order of their values, one more counted among them."""
-    same = next((row for row in rows if row["value"] == more["value"]), {"inside": 0, "outside": 0})
-    added = {**more, "inside": more["inside"] + same["inside"], "outside": more["outside"] + same["outside"]}
-    return sorted([*(row for row in rows if row["value"] != more["value"]), added], key=lambda row: row["value"])
+def _words(name: str, column: pa.ChunkedArray, inside: Bools) -> Sample:
+    coded = column.fill_null("").combine_chunks().dictionary_encode()
+    return count_words(ATTRIBUTES[name], coded.dictionary.to_pylist(), coded.indices.to_numpy(), inside)
 
 
-def _counts(rows: Sequence[Mapping[str, int]]) -> tuple[Counts, Counts]:
-    inside, outside = (np.array([row[side] for row in rows], dtype=np.int64) for side in ("inside", "outside"))
-    return inside, outside
+def _main(found: pa.Table, causes: Sequence[str]) -> Ints:
+    """The place among `causes` of the one that an attempt lost most to; -1 where it has none."""
+    most = np.full(found.num_rows, NONE)
+    main = np.full(found.num_rows, -1)
+    for place, cause in enumerate(causes):
+        ns = ints(found, cause)
+        more = ns > most
+        main[more], most[more] = place, ns[more]
+    return main
+
+
+def _flags(found: pa.Table) -> Bools:
+    return np.asarray(found["inside"].to_numpy(), dtype=np.bool_)

@@ -1,7 +1,7 @@
 """Contrast: what sets the filter's requests apart from the rest of the run, or the slow ones from the others."""
 
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import duckdb
 import pyarrow as pa
@@ -10,10 +10,11 @@ from textual.binding import BindingType
 from textual.containers import Container
 
 from console.blame.cohorts import Slow, slow_ideas
-from console.contrast.answer import Contrast, Sides, choose_again, concluded, document, read_all, read_sides
+from console.contrast.answer import Contrast, Sides, concluded, document, read_quick, read_sides, read_slow
 from console.contrast.attributes import term
+from console.contrast.counting import Sample
 from console.contrast.findings import Finding
-from console.contrast.samples import QUICK, SLOW, Sample
+from console.contrast.samples import Chosen
 from console.exporting import Shown
 from console.filter import EVERYTHING, Filter
 from console.keys import Scope
@@ -27,8 +28,7 @@ from console.widgets.paper import Paper
 from console.widgets.spots import Spot
 from console.widgets.tabs import Placed, Table
 
-_WIDE: Final = 130
-Quick = tuple[Sides, list[Sample], Contrast]
+Quick = tuple[Sides, Chosen, list[Sample], Contrast]
 
 
 class ContrastScreen(RunScreen):
@@ -37,14 +37,11 @@ class ContrastScreen(RunScreen):
     SCOPE = Scope.CONTRAST
     NAME = "contrast"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONTRAST)]
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012
     CSS = """
-    ContrastScreen #stage { height: 1fr; layout: vertical; }
-    ContrastScreen.-wide #stage { layout: horizontal; }
-    ContrastScreen #table { height: 3fr; padding: 1 1 0 1; }
-    ContrastScreen #detail { height: 2fr; padding: 0 1; }
-    ContrastScreen.-wide #table { height: 1fr; width: 7fr; }
-    ContrastScreen.-wide #detail { height: 1fr; width: 3fr; padding: 1 1 0 2; }
+    ContrastScreen #stage #table { height: 3fr; }
+    ContrastScreen #stage #detail { height: 2fr; }
+    ContrastScreen.-wide #stage #table { height: 1fr; width: 7fr; }
+    ContrastScreen.-wide #stage #detail { height: 1fr; width: 3fr; }
     """
 
     def __init__(self) -> None:
@@ -59,8 +56,8 @@ class ContrastScreen(RunScreen):
     def body(self) -> ComposeResult:
         """The ranking, and the selected attribute in full."""
         with Container(id="stage"):
-            yield Paper(self._table, id="table", spots=self._spots)
-            yield Paper(self._detail, id="detail")
+            yield Paper(self._table, id="table", classes="first", spots=self._spots)
+            yield Paper(self._detail, id="detail", classes="second")
 
     def turn(self) -> None:
         """Ask again. What an earlier look at the same run gave stays meanwhile."""
@@ -83,7 +80,7 @@ class ContrastScreen(RunScreen):
     def _known(self, quick: Quick) -> None:
         """What requests were is known; now what they lived through."""
         if self._found is None:
-            self._show(quick[2])
+            self._show(quick[-1])
         self.ask("contrast", partial(_read_whole, quick), self._lived)
 
     def _lived(self, found: Contrast) -> None:
@@ -160,7 +157,9 @@ class ContrastScreen(RunScreen):
     # What is drawn
 
     def _table(self, width: int, height: int) -> list[Line]:
-        self._placed = self._page().within(self._selected, width, max(height, 1))
+        page = self._page()
+        page = page.dense() if self.tailtrace.compact else page
+        self._placed = page.within(self._selected, width, max(height, 1))
         return [line for line, _ in self._placed]
 
     def _page(self) -> Table:
@@ -180,22 +179,20 @@ class ContrastScreen(RunScreen):
         finding = self._row()
         if finding is None:
             return []
-        return [crop(line, width) for line in finding_lines(finding, width, height)][:height]
+        return [crop(line, width) for line in self.laid(finding_lines(finding, width, height))][:height]
 
 
 def _read_quick(only: Filter, slow: Slow, session: Session, cursor: duckdb.DuckDBPyConnection) -> Quick:
     """Who is compared, and what requests were."""
-    sides = read_sides(session, only, EVERYTHING, slow, cursor)
-    samples = read_all(session, sides, cursor, QUICK)
-    return sides, samples, concluded(session.name, sides, samples)
+    sides, chosen = read_sides(session, only, EVERYTHING, slow, cursor)
+    samples = read_quick(session, sides, chosen, cursor)
+    return sides, chosen, samples, concluded(session.name, sides, samples)
 
 
 def _read_whole(quick: Quick, session: Session, cursor: duckdb.DuckDBPyConnection) -> Contrast:
-    """All of it, on another cursor, for which the sides are chosen again."""
-    sides, samples, _ = quick
-    if sides.refusal is None:
-        choose_again(session, sides, cursor)
-    return concluded(session.name, sides, [*samples, *read_all(session, sides, cursor, SLOW)])
+    """All of it, on another cursor."""
+    sides, chosen, samples, _ = quick
+    return concluded(session.name, sides, [*samples, *read_slow(session, sides, chosen, cursor)])
 
 
 def _as_table(found: Contrast) -> pa.Table:

@@ -13,8 +13,8 @@ from console.cli import main
 from console.contrast import samples
 from console.contrast.answer import contrast, document
 from console.contrast.attributes import ATTRIBUTES, LEFT_OUT, Attribute, is_told, part, term
+from console.contrast.counting import EXACT, MOST_WORDS, Sample, count_numbers, count_words
 from console.contrast.findings import LEAST, bins, judge
-from console.contrast.samples import Sample
 from console.filter import EVERYTHING
 from console.filter_language import parse_filter
 from console.session import Session, question
@@ -42,7 +42,7 @@ def numbers(inside: list[int], outside: list[int], attribute: Attribute = COUNT)
 
 
 def test_every_column_of_a_request_is_compared_or_said_to_be_left_out() -> None:
-    asked = question("contrast_words") + question("contrast_numbers")
+    asked = question("contrast_requests")
     compared = {column.name for column in REQUESTS.columns} - LEFT_OUT.keys()
     for name in compared:
         assert name in ATTRIBUTES, name
@@ -85,6 +85,35 @@ def test_the_value_that_tells_apart_is_where_the_shares_differ_most(inside: list
         assert gained == pytest.approx(
             max(abs(share(inside, value, True) - share(outside, value, True)) for value in range(7))
         )
+
+
+@given(st.lists(st.tuples(st.integers(-(10**12), 10**12), st.booleans()), min_size=1, max_size=200))
+def test_numbers_are_counted_each_or_with_those_less_than_one_percent_away(drawn: list[tuple[int, bool]]) -> None:
+    values, inside = [value for value, _ in drawn], [side for _, side in drawn]
+    counted = count_numbers(COUNT, np.array(values), np.array(inside))
+    told = [int(str(value)) for value in counted.values]
+    assert told == sorted(set(told))
+    assert set(told) <= set(values)
+    assert (counted.inside.sum(), counted.outside.sum()) == (sum(inside), len(inside) - sum(inside))
+    assert {value for value in values if abs(value) < EXACT} <= set(told)
+    for value in values:
+        assert value - max(kept for kept in told if kept <= value) <= abs(value) * 0.0101
+
+
+def test_numbers_that_are_counted_together_are_called_by_the_least() -> None:
+    counted = count_numbers(COUNT, np.array([7, 1009, 1005, 7, 5000]), np.array([True, True, False, False, False]))
+    assert (counted.values, counted.inside.tolist(), counted.outside.tolist()) == (
+        [7, 1005, 5000], [1, 1, 0], [1, 1, 1],
+    )  # fmt: skip
+
+
+def test_rare_words_are_counted_together_and_those_that_nobody_has_are_not() -> None:
+    words = [f"w{place:02}" for place in range(MOST_WORDS + 3)]
+    code = np.array([*range(MOST_WORDS + 2), *range(MOST_WORDS)])
+    counted = count_words(WORD, words, code, np.arange(len(code)) < MOST_WORDS + 2)
+    assert list(counted.values) == [*words[:MOST_WORDS], None]
+    assert counted.inside.tolist() == [1] * MOST_WORDS + [2]
+    assert counted.outside.tolist() == [1] * MOST_WORDS + [0]
 
 
 def test_words_are_ranked_by_the_one_that_differs_most() -> None:
@@ -154,6 +183,21 @@ def test_long_prompts_are_what_sets_apart_who_prefills_long(session: Session) ->
     assert {"shares of E2E", "time in prefill"} <= set(found.left_out)
 
 
+def test_every_chosen_request_is_counted_once_by_every_attribute(session: Session) -> None:
+    """Whoever has no culprit, or none of a phase, has a value too: that it is none of them."""
+    with session.connect() as cursor:
+        chosen = samples.choose(session, cursor, parse_filter("id:long-*"), parse_filter("status:ok"))
+        samples.show(cursor, chosen)
+        found = [*samples.read_told(session, cursor), *samples.read_lived(session, cursor)]
+    by_name = {sample.attribute.name: sample for sample in found}
+    for name in ("tier", "status", "arrival", "e2e", "phase:decode", "cause:PREFILL:share", "main_cause", "culprit"):
+        assert (by_name[name].inside.sum(), by_name[name].outside.sum()) == (chosen.inside, chosen.outside), name
+    for sample in found:
+        assert len(set(sample.values)) == len(sample.values) == len(sample.inside) == len(sample.outside)
+        assert (sample.inside + sample.outside).all()
+    assert {"", "unknown"} & set(map(str, by_name["culprit_tier"].values))
+
+
 def test_the_terms_of_findings_pick_more_inside_than_outside(session: Session) -> None:
     """Each chip that is offered keeps its promise, asked of the run by its filter."""
     chosen, rest = parse_filter("id:chat-* phase:decode>30%"), parse_filter("status:ok")
@@ -177,7 +221,7 @@ def _pairs(session: Session, text: str) -> set[tuple[int, int]]:
 
 
 def test_of_very_many_some_are_drawn_and_that_is_said(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "_CHOSEN", samples._CHOSEN.replace(str(samples.MOST), "30"))
+    monkeypatch.setattr(samples, "MOST", 30)
     found = contrast(session, parse_filter("id:long-*"))
     assert (found.sides.inside, found.sides.outside) == (15, 105)
     assert found.sides.drawn is not None

@@ -32,6 +32,7 @@ PARAMS: dict[str, dict[str, Any]] = {
         "tpot_ns": 9 * MS,
         "e2e_ns": None,
     },
+    "contrast_parts": {"causes": ["PREFILL", "DECODE", "UNNAMED"]},
     "cohort_bounds": {"measure": "e2e", "slow": 0.95},
     "ledger": {"measure": "e2e", "edge": 35 * MS, "at": True, "low": 20 * MS, "high": 30 * MS},
     "interference": {"by": "prompt"},
