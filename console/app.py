@@ -68,7 +68,6 @@ class Tailtrace(App[None]):
     COMMANDS: ClassVar[set["type[Provider] | Callable[[], type[Provider]]"]] = {_palette}
     CSS = """
     Screen { background: $background; color: $foreground; }
-    RunScreen.-compact VerticalScroll { padding: 0 1; }
     """
 
     def __init__(

@@ -172,6 +172,9 @@ RUNS: Final = (Look("A", "run.a"), Look("B", "run.b"), Look("C", "run.c"), Look(
 PLAYHEAD: Final = Look("│", "accent")
 DAGGER: Final = "†"
 _UNKNOWN: Final = Look("■", "muted")
+_MODIFIERS: Final = frozenset({"bold", "dim", "reverse", "underline", "italic"})
+_ROLES: Final = frozenset({"aside", "heads"})
+"""What a line is to its page (`console.widgets.density`); it looks like nothing."""
 _FADE: Final = 0.62
 """How far a dimmed colour moves towards the background."""
 
@@ -221,7 +224,7 @@ def resolve(style: str, dark: bool = True, safe: bool = False) -> Ink:
             foreground = colours[word]
         elif word.startswith("on."):
             background = colours[word[3:]]
-        elif word not in {"bold", "dim", "reverse", "underline", "italic"}:
+        elif word not in _MODIFIERS | _ROLES:
             raise KeyError(word)
     if "dim" in words:
         foreground = mix(foreground, background or colours["background"], _FADE)

@@ -1,7 +1,7 @@
 """What all screens of a run have in common: the frame around them, and how they ask without blocking."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
@@ -16,11 +16,12 @@ from console.asking import Asker, Question, Superseded
 from console.book import Book, Health, read_health, read_names
 from console.exporting import Shown, save
 from console.filter import EVERYTHING, Filter
-from console.keys import Scope, footer_keys
+from console.keys import Key, Scope, footer_keys
 from console.screens.bindings import bindings
 from console.session import Session
 from console.widgets.chips import Chips, Counts
-from console.widgets.chrome import key_bar, status_line, titles_at, top_bar
+from console.widgets.chrome import foot_line, key_bar, status_line, titles_at, top_bar
+from console.widgets.density import dense
 from console.widgets.filterline import FilterLine
 from console.widgets.ink import Line
 from console.widgets.paper import Paper
@@ -58,6 +59,25 @@ class RunScreen(Screen[None]):
     NAME: ClassVar[str] = ""
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.EVERYWHERE)]
+    WIDE: ClassVar[int] = 130
+    """From this width on a screen has the class `-wide`."""
+    DEFAULT_CSS = """
+    RunScreen VerticalScroll {
+        height: 1fr; padding: 1 1 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
+    }
+    RunScreen VerticalScroll Paper { height: auto; }
+    RunScreen #stage { height: 1fr; layout: vertical; }
+    RunScreen.-wide #stage { layout: horizontal; }
+    RunScreen #stage .first { height: 2fr; padding: 1 1 0 1; }
+    RunScreen #stage .second { height: 1fr; padding: 0 1; }
+    RunScreen.-wide #stage .first { height: 1fr; width: 3fr; }
+    RunScreen.-wide #stage .second { height: 1fr; width: 2fr; padding: 1 1 0 2; }
+    RunScreen.-compact VerticalScroll, RunScreen.-compact #stage .first { padding: 0 1; }
+    RunScreen.-compact.-wide #stage .second { padding: 0 1 0 2; }
+    RunScreen.-compact .status { display: none; }
+    """
+    # Textual declares it so that it is no class variable to mypy.
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,6 +176,10 @@ class RunScreen(Screen[None]):
             self.ask("counts", partial(_read_counts, self.only, self.on_screen()), self._counted)
         self.turn()
         self.redraw_bars()
+
+    def laid(self, lines: Sequence[Line]) -> list[Line]:
+        """Lines of a page as dense as all screens are to be."""
+        return dense(lines) if self.tailtrace.compact else list(lines)
 
     def fit_density(self) -> None:
         """Be as compact as all screens are to be: the class `-compact` takes away what is only air."""
@@ -298,15 +322,23 @@ class RunScreen(Screen[None]):
         if spot is not None:
             self.call_later(spot.go)
 
-    def _status(self, width: int, _height: int) -> list[Line]:
-        watch = self.tailtrace.watch_live
+    def _live(self) -> Line:
+        """How a watched run is watched, and how far something is that takes long."""
+        watch, progress = self.tailtrace.watch_live, self.book.progress
         live = watch.note() if watch is not None else []
-        progress = self.book.progress
-        live += [] if progress is None else [(f"working out the causes, {progress:.0%}", "accent")]
-        return [status_line(self.book.health, self.note(), width, live)]
+        return live if progress is None else [*live, (f"working out the causes, {progress:.0%}", "accent")]
+
+    def _status(self, width: int, _height: int) -> list[Line]:
+        return [status_line(self.book.health, self.note(), width, self._live())]
+
+    def shown_keys(self) -> Sequence[Key]:
+        """The keys that the footer has, the most useful first."""
+        return footer_keys(*self.scopes(), table=self.tailtrace.keys)
 
     def _keys(self, width: int, _height: int) -> list[Line]:
-        return [key_bar(footer_keys(*self.scopes(), table=self.tailtrace.keys), width)]
+        if self.tailtrace.compact:
+            return [foot_line(self.book.health, self.note(), self.shown_keys(), width, self._live())]
+        return [key_bar(self.shown_keys(), width)]
 
     def watch_focused(self, _focused: Widget | None) -> None:
         """The footer follows the focus."""
@@ -327,4 +359,4 @@ def _read_counts(
 ) -> Counts:
     """How many attempts of each run the filter lets through, of all."""
     sessions = [book.session() for book in books]
-    return [(session.picked(only).num_rows, session.picked(EVERYTHING).num_rows) for session in sessions]
+    return [(session.count(only), session.count()) for session in sessions]

@@ -43,7 +43,6 @@ from console.widgets.spots import Spot
 from console.widgets.tabs import Placed, Table, tab_starts, tabs_line
 
 VIEWS: Final = ("budget", "excess", "spread", "who took it", "culprits")
-_WIDE: Final = 130
 
 
 class BudgetScreen(RunScreen):
@@ -52,15 +51,6 @@ class BudgetScreen(RunScreen):
     SCOPE = Scope.BUDGET
     NAME = "budget"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.BUDGET)]
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012
-    CSS = """
-    BudgetScreen #stage { height: 1fr; layout: vertical; }
-    BudgetScreen.-wide #stage { layout: horizontal; }
-    BudgetScreen #table { height: 2fr; padding: 1 1 0 1; }
-    BudgetScreen #detail { height: 1fr; padding: 0 1; }
-    BudgetScreen.-wide #table { height: 1fr; width: 3fr; }
-    BudgetScreen.-wide #detail { height: 1fr; width: 2fr; padding: 1 1 0 2; }
-    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,8 +66,8 @@ class BudgetScreen(RunScreen):
     def body(self) -> ComposeResult:
         """The table of the view, and what is behind its selected row."""
         with Container(id="stage"):
-            yield Paper(self._table, id="table", spots=self._spots)
-            yield Paper(self._detail, id="detail")
+            yield Paper(self._table, id="table", classes="first", spots=self._spots)
+            yield Paper(self._detail, id="detail", classes="second")
 
     def turn(self) -> None:
         """Ask again. What an earlier look at the same run gave stays meanwhile."""
@@ -276,7 +266,9 @@ class BudgetScreen(RunScreen):
     # What is drawn
 
     def _table(self, width: int, height: int) -> list[Line]:
-        self._placed = self._page(width).within(self._selected.get(self.view, 0), width, max(height - 1, 1))
+        page = self._page(width)
+        page = page.dense() if self.tailtrace.compact else page
+        self._placed = page.within(self._selected.get(self.view, 0), width, max(height - 1, 1))
         tabs = tabs_line(VIEWS, self.view, width, f"{self.kind}, by {self.by}")
         return [tabs, *(line for line, _ in self._placed)]
 
@@ -326,7 +318,7 @@ class BudgetScreen(RunScreen):
             lines = [rule(row.name, width), *text.pair_lines(answer, row.name, width, max(height // 2, 3)), []]
         if row.kind is not None:
             lines += self._behind_lines(row, width)
-        return [crop(line, width) for line in lines][:height]
+        return [crop(line, width) for line in self.laid(lines)][:height]
 
     def _behind_lines(self, row: Row, width: int) -> list[Line]:
         about, culprits, hit = self._behind

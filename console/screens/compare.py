@@ -29,7 +29,6 @@ from console.widgets.pairs import Pairs, cause_lines, list_lines, rows_shown, si
 from console.widgets.paper import Paper
 from console.widgets.spots import Spot
 
-_WIDE: Final = 130
 _CURVE: Final = 13
 _PLAIN: Final = Console(color_system="truecolor", file=io.StringIO())
 
@@ -43,18 +42,10 @@ class CompareScreen(RunScreen):
     SCOPE = Scope.COMPARE
     NAME = "compare"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.COMPARE)]
-    # Textual declares it so that it is no class variable to mypy.
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012
     CSS = """
-    CompareScreen #stage { height: 1fr; layout: vertical; }
-    CompareScreen.-wide #stage { layout: horizontal; }
-    CompareScreen VerticalScroll {
-        height: 1fr; padding: 1 1 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-    }
     CompareScreen.-wide VerticalScroll { width: 1fr; }
-    CompareScreen #page { height: auto; }
-    CompareScreen #pairs { height: 45%; padding: 0 1; }
-    CompareScreen.-wide #pairs { height: 1fr; width: 1fr; padding: 1 1 0 2; }
+    CompareScreen #stage #pairs { height: 45%; }
+    CompareScreen.-wide #stage #pairs { height: 1fr; width: 1fr; }
     CompareScreen #abreast { display: none; padding: 1 1 0 0; }
     CompareScreen.-abreast #abreast { display: block; }
     CompareScreen.-abreast #stage { display: none; }
@@ -76,7 +67,7 @@ class CompareScreen(RunScreen):
         with Container(id="stage"):
             with VerticalScroll(can_focus=False):
                 yield Paper(self._page, id="page")
-            yield Paper(self._pairs, id="pairs", spots=self._rows)
+            yield Paper(self._pairs, id="pairs", classes="second", spots=self._rows)
         yield AbreastPanel()
 
     def on_screen(self) -> tuple[Book, ...]:
@@ -252,8 +243,8 @@ class CompareScreen(RunScreen):
         if self._answer is None:
             return [[("comparing …", "muted")]]
         lines = self._block("heads", width) + self._block("latency", width)
-        if self.size.width < _WIDE:
-            lines += [*self._cdf(width, _CURVE), []]
+        if self.size.width < self.WIDE:
+            lines += [*self._cdf(width, _CURVE), *self.laid([[]])]
         for name in ("phases", "causes", "rates", "states", "settings"):
             lines += self._block(name, width)
         return lines
@@ -262,12 +253,13 @@ class CompareScreen(RunScreen):
         """Two runs have room for differences, more of them for ratios."""
         assert self._answer is not None
         made = self._answer.comparisons
-        return block_lines(name, made[0], width) if len(made) == 1 else several.block_lines(name, made, width)
+        block = block_lines(name, made[0], width) if len(made) == 1 else several.block_lines(name, made, width)
+        return self.laid(block)
 
     def _pairs(self, width: int, height: int) -> list[Line]:
         if self.pairs is None:
             return []
-        lines = [*self._cdf(width, _CURVE), []] if self.size.width >= _WIDE else []
+        lines = [*self._cdf(width, _CURVE), []] if self.size.width >= self.WIDE else []
         place = self._place()
         beside = self._side_by_side(place, width, height - len(lines)) if place is not None else []
         room = max(height - len(lines) - len(beside), 2)
@@ -291,7 +283,7 @@ class CompareScreen(RunScreen):
         lines: list[Line] = [[], *side_by_side(lanes, (a, b), width, self.look)]
         if room >= 16 and self._causes is not None:
             lines += [[], *cause_lines(*self._causes, width, room // 2 - 3, self.look)]
-        return lines
+        return self.laid(lines)
 
     def _cdf(self, width: int, height: int) -> list[Line]:
         """Share of requests done within a time, by plotext; drawn once for a size and a measure."""

@@ -11,9 +11,9 @@ from textual.containers import Container
 
 from console.blame.cohorts import Slow, slow_ideas
 from console.contrast.answer import Contrast, Sides, concluded, document, read_quick, read_sides, read_slow
-from console.contrast.attributes import term
 from console.contrast.counting import Sample
 from console.contrast.findings import Finding
+from console.contrast.narrowing import narrowing
 from console.contrast.samples import Chosen
 from console.exporting import Shown
 from console.filter import EVERYTHING, Filter
@@ -111,9 +111,11 @@ class ContrastScreen(RunScreen):
     def action_only(self) -> None:
         """Look only at requests with the value that tells the sides apart."""
         finding = self._row()
-        asked = None if finding is None else term(finding.attribute, finding.value, below=finding.below)
-        if asked is None:
-            self.notify("no filter can ask for this", markup=False, timeout=2)
+        if finding is None or self._found is None:
+            return
+        asked = narrowing(finding, self._found.sides, whole=not self.only)
+        if isinstance(asked, str):
+            self.notify(asked, markup=False, timeout=3)
         else:
             self.tailtrace.look_at(self.only & Filter((asked,)))
 

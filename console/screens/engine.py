@@ -45,12 +45,6 @@ class EngineScreen(RunScreen):
     SCOPE = Scope.ENGINE
     NAME = "engine"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.ENGINE)]
-    CSS = """
-    EngineScreen VerticalScroll {
-        height: 1fr; padding: 1 1 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-    }
-    EngineScreen #page { height: auto; }
-    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,13 +183,13 @@ class EngineScreen(RunScreen):
         if view.about is None:
             lines += [[("reading the requests …", "muted")], []]
         if width < _TWO_COLUMNS:
-            return lines + _blocks(view, width, LEFT + RIGHT)
+            return self.laid(lines) + self._blocks(view, width, LEFT + RIGHT)
         left = (width - _GAP) // 2
-        return lines + beside(_blocks(view, left, LEFT), _blocks(view, width - _GAP - left, RIGHT), left + _GAP)
+        columns = self._blocks(view, left, LEFT), self._blocks(view, width - _GAP - left, RIGHT)
+        return self.laid(lines) + beside(*columns, left + _GAP)
 
-
-def _blocks(view: EngineView, width: int, names: tuple[str, ...]) -> list[Line]:
-    return [line for name in names for line in block_lines(name, view, width)]
+    def _blocks(self, view: EngineView, width: int, names: tuple[str, ...]) -> list[Line]:
+        return self.laid([line for name in names for line in block_lines(name, view, width)])
 
 
 def _read(only: Filter, asked: Asked, session: Session, cursor: duckdb.DuckDBPyConnection) -> EngineView:

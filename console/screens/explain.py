@@ -38,13 +38,6 @@ class ExplainScreen(RunScreen):
     SCOPE = Scope.EXPLAIN
     NAME = "explain"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.EXPLAIN)]
-    CSS = """
-    ExplainScreen VerticalScroll {
-        height: 1fr; padding: 1 1 0 1; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-    }
-    ExplainScreen.-compact VerticalScroll { padding: 0 1; }
-    ExplainScreen #page { height: auto; }
-    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,23 +122,26 @@ class ExplainScreen(RunScreen):
         if self.account is None:
             return [[("working out who takes the tail …", "muted")]]
         if width < _TWO_COLUMNS:
-            return [*self._findings(width), *sum_lines(self.account, width), [], *verdict_lines(self.account, width)]
+            return [*self._findings(width), *self._beside(self.account, width)]
         left = width - _ASIDE - _GAP
-        aside = [*sum_lines(self.account, _ASIDE), [], *verdict_lines(self.account, _ASIDE)]
-        return beside(self._findings(left), aside, left + _GAP)
+        return beside(self._findings(left), self._beside(self.account, _ASIDE), left + _GAP)
+
+    def _beside(self, account: Account, width: int) -> list[Line]:
+        """The sum and the verdicts."""
+        return self.laid([*sum_lines(account, width), [], *verdict_lines(account, width)])
 
     def _findings(self, width: int) -> list[Line]:
         """The head and every finding that stands out; the selected one with what could be tried."""
         if self.account is None:
             return []
-        lines = [*head_lines(self.account, width), []]
+        lines = self.laid([*head_lines(self.account, width), []])
         self._tops = []
         for place, finding in enumerate(self.account.prominent):
             selected = place == self._selected
             self._tops.append(len(lines))
             lines += finding_lines(finding, place + 1, width, selected)
             lines += whatif_lines(finding, str(self.book.path), width) if selected else []
-            lines.append([])
+            lines += self.laid([[]])
         return lines
 
 

@@ -1,6 +1,7 @@
 """SQL: an editor, what can be asked about and what was asked, the answer as a table, and the answer as a filter."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -14,7 +15,7 @@ from textual.timer import Timer
 from console.exporting import Shown
 from console.filter import Filter
 from console.filter_language import FilterError
-from console.keys import Scope, keys_of
+from console.keys import Key, Scope, keys_of
 from console.querying.answer import Answer, Refusal, ask
 from console.querying.history import newer, older, with_query
 from console.querying.picking import picking
@@ -25,7 +26,6 @@ from console.session import Session
 from console.text.paint import wrapped
 from console.widgets.answertable import AnswerTable
 from console.widgets.browser import Browser
-from console.widgets.chrome import key_bar
 from console.widgets.grid import Grid
 from console.widgets.ink import Line, clean, crop, duration
 from console.widgets.paper import Paper
@@ -53,6 +53,7 @@ class SqlScreen(RunScreen):
     SqlScreen #desk { width: 1fr; }
     SqlScreen #said { height: auto; padding: 0 1; background: $surface; }
     SqlScreen #answer { padding: 0 1; }
+    SqlScreen.-compact SqlEditor { height: auto; max-height: 7; }
     """
 
     def __init__(self) -> None:
@@ -107,11 +108,11 @@ class SqlScreen(RunScreen):
             return (Scope.EDITOR,)
         return (Scope.BROWSER, Scope.SQL) if isinstance(self.focused, Browser) else (Scope.ANSWER, Scope.SQL)
 
-    def _keys(self, width: int, height: int) -> list[Line]:
+    def shown_keys(self) -> Sequence[Key]:
         """In the editor, keys that count everywhere else are text."""
         if isinstance(self.focused, SqlEditor):
-            return [key_bar(keys_of(Scope.EDITOR, table=self.tailtrace.keys), width)]
-        return super()._keys(width, height)
+            return keys_of(Scope.EDITOR, table=self.tailtrace.keys)
+        return super().shown_keys()
 
     def give_focus_back(self) -> None:
         """To the answer."""

@@ -13,6 +13,7 @@ from console.report import UNNAMED
 from console.text.paint import wrapped
 from console.text.report import counted, filter_lines
 from console.theme import Look, cause_look, phase_look
+from console.widgets.density import ASIDE, HEADS
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, signed_bar, spread
 from console.widgets.tabs import Table
 
@@ -67,7 +68,7 @@ def ledger_table(ledger: Ledger, kind: str, width: int) -> Table:
 
 
 def _heads(*names: str, width: int) -> Line:
-    return crop([(" " * (_NAME + 3) + "".join(f"{name:>{_MS}}" for name in names), "muted")], width)
+    return crop([(" " * (_NAME + 3) + "".join(f"{name:>{_MS}}" for name in names), HEADS)], width)
 
 
 def _ledger_row(ledger: Ledger, kind: str, name: str, ns: int, width: int) -> Line:
@@ -132,7 +133,7 @@ def spread_table(found: Spread, kind: str, width: int) -> Table:
     rows = [_spread_row(found, kind, name, width - 1) for name in found.parts]
     whole = f"{_deviation(found.variance)}{'100.0%':>{_MS}}"
     told_sum: Line = [("   ", "text"), (fit("sum = Var(E2E)", _NAME), "good"), (whole, "strong")]
-    more = [*wrapped(FORMULAS["spread"], width, "muted", "  "), *pair_lines(found, None, width, 6)]
+    more = [*wrapped(FORMULAS["spread"], width, ASIDE, "  "), *pair_lines(found, None, width, 6)]
     return Table([*head, _heads("deviation", "share", width=width)], rows, [crop(told_sum, width)], more, pinned=1)
 
 
@@ -172,7 +173,7 @@ def matrix_table(found: Interference, width: int) -> Table:
     columns = matrix_columns(found, width)
     rest = found.culprits[len(columns) :]
     names = [*(_class(name) for name in columns), *([f"{len(rest)} more"] if rest else []), "nobody", "sum"]
-    head.append([(" " * (_NAME + 3) + "".join(fit(name, _CELL - 1, "right") + " " for name in names), "muted")])
+    head.append([(" " * (_NAME + 3) + "".join(fit(name, _CELL - 1, "right") + " " for name in names), HEADS)])
     rows: list[Line] = [
         [("  ", "text"), (fit(_class(victim), _NAME), "text"), *_cells(found, [victim], columns, rest)]
         for victim in found.victims

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from console.budget import Kept, Verdict, formula
 from console.text.paint import wrapped
 from console.text.report import counted, filter_lines, number
+from console.widgets.density import HEADS
 from console.widgets.ink import Line, clean, crop, percent, rule
 
 _NAME = 22
@@ -46,7 +47,7 @@ def _all(verdict: Verdict, width: int) -> Iterator[Line]:
 def _table(verdict: Verdict, width: int) -> Iterator[Line]:
     ranks = _RANKS[: max((width - _NAME - 2 - 2 * _NUMBER) // _NUMBER, 1)]
     yield rule("Budget", width, "ms, nearest rank, ok requests")
-    yield [(" " * (_NAME + 2) + "".join(f"{head:>{_NUMBER}}" for head in ("budget", "inside", *ranks)), "muted")]
+    yield [(" " * (_NAME + 2) + "".join(f"{head:>{_NUMBER}}" for head in ("budget", "inside", *ranks)), HEADS)]
     for kept in verdict.kept:
         yield _row(kept, ranks)
         for phase in verdict.phases.get(kept.name, ()):

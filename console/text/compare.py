@@ -9,6 +9,7 @@ from console.report import Report
 from console.text.paint import wrapped
 from console.text.report import counted, describe_setup, filter_lines, lower_bound_note, number
 from console.theme import DAGGER, RUNS, Look, cause_look, cause_order, phase_look, status_look
+from console.widgets.density import ASIDE, HEADS
 from console.widgets.ink import Line, clean, crop, fit, rule, signed_bar, width_of
 
 _LABEL: Final = 20
@@ -33,7 +34,7 @@ def block_lines(name: str, comparison: Comparison, width: int) -> list[Line]:
 def _heads(comparison: Comparison, width: int) -> Iterator[Line]:
     for side, report in (("A", comparison["a"]), ("B", comparison["b"])):
         yield [(f"{side} ", f"run.{side.lower()} bold"), (clean(report["run"]), "strong bold")]
-        yield [(f"  {describe_setup(report['setup'])}", "muted")]
+        yield [(f"  {describe_setup(report['setup'])}", ASIDE)]
         for damage in report["damages"]:
             yield [(f"  damaged: {clean(damage['file'])}: {clean(damage['what'])}", "bad")]
     yield []
@@ -139,7 +140,7 @@ def _paired(comparison: Comparison, width: int) -> Iterator[Line]:
             yield _change(phase_look(name), name, paired["phases_ms"][name], 1.0)
     for cause in sorted(paired["causes_ns"], key=cause_order):
         yield _change(cause_look(cause), cause, paired["causes_ns"][cause], _MS)
-    yield from wrapped("low to high: 95 % bootstrap interval of the median", width)
+    yield from wrapped("low to high: 95 % bootstrap interval of the median", width, ASIDE)
     for key, style in (("faster", "good"), ("slower", "bad")):
         for request in paired[key]:
             yield _extreme(request, key, style)
@@ -180,7 +181,7 @@ def _extreme(request: Mapping[str, Any], key: str, style: str) -> Line:
 
 def _columns(width: int) -> Line:
     heads = (("A", "run.a"), ("B", "run.b"), ("B - A", "muted"), ("B / A", "muted"))
-    return [(" " * _LABEL, "text"), *((f"{name:>{_NUMBER}}", style) for name, style in heads)]
+    return [(" " * _LABEL, HEADS), *((f"{name:>{_NUMBER}}", style) for name, style in heads)]
 
 
 def _row(
@@ -228,7 +229,7 @@ def cause_mean(report: Report, cause: str) -> float | None:
 def closures(reports: Sequence[Report], width: int) -> Iterator[Line]:
     """How much of its time each run could name, beside what that means."""
     told = " and ".join(f"{run.glyph} {_closure(report)}" for run, report in zip(RUNS, reports, strict=False))
-    yield from wrapped(f"named = {reports[0]['formulas']['closure']}: {told}", width, indent="  ")
+    yield from wrapped(f"named = {reports[0]['formulas']['closure']}: {told}", width, ASIDE, "  ")
 
 
 def _mean(report: Report, total: float) -> float | None:

@@ -9,6 +9,7 @@ from console.contrast.attributes import KINDS, term
 from console.contrast.findings import BELIEVED, Finding, Findings, bin_edges, bins
 from console.text.paint import wrapped
 from console.text.report import counted
+from console.widgets.density import ASIDE, HEADS
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, signed_bar, spark
 from console.widgets.tabs import Table
 
@@ -50,7 +51,7 @@ def ranking(findings: Findings, width: int, *, chance_too: bool = False) -> Tabl
     shown = [*findings.believed, *(findings.chance if chance_too else [])]
     bars, sparks = width >= _BARS, width >= _WIDE
     heads = f"{'effect':>9}{'inside':>{_VALUE}}{'outside':>{_VALUE}}  chance"
-    head.append([(" " * (_TITLE + 3 + (_BAR if bars else 0)) + heads if shown else "", "muted")])
+    head.append([(" " * (_TITLE + 3 + (_BAR if bars else 0)) + heads if shown else "", HEADS)])
     return Table(head, [_row(finding, bars=bars, sparks=sparks) for finding in shown])
 
 
@@ -172,5 +173,5 @@ def foot_lines(found: Contrast, width: int, *, chance_too: bool = True) -> list[
     ):
         lines += wrapped(clean(told + ", ".join(names)), width, "muted", "  ") if names else []
     for name in ("effect", "p", "q"):
-        lines += wrapped(f"{name} = {FORMULAS[name]}", width, "muted", "  ")
+        lines += wrapped(f"{name} = {FORMULAS[name]}", width, ASIDE, "  ")
     return lines

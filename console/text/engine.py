@@ -9,6 +9,7 @@ from console.text.engine_strips import DEVICE, EXECUTION, HOST, reason_look, str
 from console.text.paint import wrapped
 from console.text.report import filter_lines, number
 from console.theme import STEPS, Look
+from console.widgets.density import ASIDE, HEADS
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, spread
 
 _MS: Final = 1e6
@@ -49,7 +50,7 @@ def _steps(view: EngineView, width: int) -> Iterator[Line]:
         yield [("no pass was recorded here", "muted")]
     else:
         heads = "".join(f"{name:>{_NUMBER}}" for name in ("passes", "mean", "p50", "p99", "max"))
-        yield [(f"{heads:>{width}}", "muted")]
+        yield [(f"{heads:>{width}}", HEADS)]
     for row in view.report["kinds"]:
         look = STEPS[row["kind"]]
         times = "".join(number(row[name] / _MS) for name in ("mean_ns", "p50_ns", "p99_ns", "max_ns"))
@@ -104,7 +105,7 @@ def _batch(view: EngineView, width: int) -> Iterator[Line]:
 def _resources(view: EngineView, width: int) -> Iterator[Line]:
     yield rule("Resources", width, "utilisation, saturation, errors")
     heads = "".join(f"{name:>{_NUMBER + 1}}" for name in ("used", "peak", "saturated", "errors", "limit"))
-    yield [(" " * (_LABEL + 2) + heads, "muted")]
+    yield [(" " * (_LABEL + 2) + heads, HEADS)]
     for row in view.report["resources"]:
         shares = "".join(fit(percent(row[key]), _NUMBER + 1, "right") for key in ("utilisation", "peak", "saturation"))
         errors = fit("-" if row["errors"] is None else f"{row['errors']:,}", _NUMBER + 1, "right")
@@ -117,7 +118,7 @@ def _resources(view: EngineView, width: int) -> Iterator[Line]:
         ]
         meant = [f"used: {row['utilisation_of']}", f"saturated: {row['saturation_of']}"]
         meant += [f"errors: {row['errors_of']}"] if row["errors_of"] else []
-        yield from ([("  ", "text"), *line] for line in wrapped("; ".join(meant), width - 2, "muted", "  "))
+        yield from ([("  ", "text"), *line] for line in wrapped("; ".join(meant), width - 2, ASIDE, "  "))
     yield []
 
 

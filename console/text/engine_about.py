@@ -7,6 +7,7 @@ from console.diagnosis import Finding, Grade
 from console.engine_view.answer import About, EngineView
 from console.text.paint import wrapped
 from console.text.report import counted, number
+from console.widgets.density import ASIDE, HEADS
 from console.widgets.ink import Line, clean, duration, fit, percent, rule, spark, spread
 
 _GRADES: Final = {"bad": ("✗", "bad"), "watch": ("▲", "warn"), "good": ("✓", "good"), "unknown": ("?", "muted")}
@@ -103,7 +104,7 @@ def _kv(view: EngineView, _about: About, width: int) -> Iterator[Line]:
         why = "after its deadline" if row["why"] == "deadline" else "after its answer"
         held_for = f"{counted(row['blocks'], 'block')} for {duration(row['held_ns'])} {why}"
         yield [(f"  {clean(row['request_id'] or '')} req:{row['rid']} {row['status']}: {held_for}", "muted")]
-    yield from wrapped(view.report["formulas"]["kv_dead"], width, "muted", "  ")
+    yield from wrapped(view.report["formulas"]["kv_dead"], width, ASIDE, "  ")
     yield []
 
 
@@ -138,7 +139,7 @@ def _device(view: EngineView, _about: About, width: int) -> Iterator[Line]:
         yield [("no request that came here has a share", "muted")]
     else:
         heads = "".join(f"{name:>{_NUMBER + 2}}" for name in ("requests", "mean", "p50", "p99", "max"))
-        yield [(heads, "muted")]
+        yield [(heads, HEADS)]
         times = "".join(number(row[key] / _MS, _NUMBER + 2) for key in ("mean_ns", "p50_ns", "p99_ns", "max_ns"))
         yield [(f"{row['n']:>{_NUMBER + 2},}", "strong"), (times, "text")]
     yield []

@@ -8,6 +8,7 @@ import numpy as np
 from console.engine_view.answer import EngineView
 from console.theme import STEPS, Look, cause_look
 from console.timeline import Floats, ticks
+from console.widgets.density import ASIDE
 from console.widgets.ink import Line, crop, duration, width_of
 from console.widgets.strips import Row, Strip, braille, glyphs, highest, stacked
 from recorder.words import Reason, StepKind
@@ -146,7 +147,7 @@ def _legends(view: EngineView, side: int) -> Iterator[Line]:
     room = view.bins.count // A_COLUMN
     line: Line = []
     for name, look in _entries(view):
-        entry: Line = [(look.glyph, look.style), (f" {name}  ", "muted")]
+        entry: Line = [(look.glyph, f"{look.style} aside"), (f" {name}  ", ASIDE)]
         if line and width_of(line) + width_of(entry) > room:
             yield [(" " * side, "text"), *line]
             line = []

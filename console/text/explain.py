@@ -13,6 +13,7 @@ from console.explain.rerun import JUDGED, PERCENTILES, Rerun
 from console.measures import REPORTED
 from console.text.paint import wrapped
 from console.text.report import counted, filter_lines, lower_bound_note
+from console.widgets.density import ASIDE
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, rule
 
 _BAR: Final = 12
@@ -62,7 +63,7 @@ def _head(found: Account, width: int) -> Iterator[Line]:
     yield from filter_lines(evidence.only, width)
     yield from wrapped(_tail(found), width, "text")
     if found.whole_ns is not None:
-        yield from wrapped(_whole(found), width, "muted")
+        yield from wrapped(_whole(found), width, ASIDE)
     for file, what in evidence.damages:
         yield from wrapped(clean(f"damaged, its rows may be missing: {file} {what}"), width, "bad")
     if evidence.state in _STATES:

@@ -8,6 +8,7 @@ from console.report import NOT_KEPT, UNNAMED, PhaseTimes, Report
 from console.survival import Survival
 from console.text.paint import flowed, wrapped
 from console.theme import DAGGER, cause_look, cause_order, phase_look, status_look
+from console.widgets.density import ASIDE, HEADS
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, spread
 
 _NUMBER: Final = 9
@@ -104,7 +105,7 @@ def _state(name: str, n: int) -> Line:
 
 def _latency(report: Report, width: int) -> Iterator[Line]:
     yield rule("Latency", width, f"ms, nearest rank, {ok_count(report)}")
-    yield [(" " * 5 + "".join(f"{name:>{_NUMBER}} " for name in ("p50", "p95", "p99", "max")), "muted")]
+    yield [(" " * 5 + "".join(f"{name:>{_NUMBER}} " for name in ("p50", "p95", "p99", "max")), HEADS)]
     mark = DAGGER if report["censored"] else " "
     for measure, found in zip(REPORTED, (report["ttft_ms"], report["tpot_ms"], report["e2e_ms"]), strict=True):
         values = "".join(number(value) + mark for value in (found["p50"], found["p95"], found["p99"], found["max"]))
@@ -112,11 +113,11 @@ def _latency(report: Report, width: int) -> Iterator[Line]:
         fits = 5 + len(values) + len(formula) <= width
         yield [(f"{measure.title:<5}", "strong"), (values, "text"), (formula if fits else "", "muted")]
         if not fits:
-            yield [(f"{formula:>{width}}", "muted")]
+            yield [(f"{formula:>{width}}", ASIDE)]
         yield from _kaplan_meier(report["kaplan_meier"].get(f"{measure.name}_ms"))
     if report["censored"]:
         yield from wrapped(lower_bound_note(report["censored"]), width, "warn", "  ")
-        yield from wrapped(f"KM: {report['formulas']['kaplan_meier']}", width, "muted", "  ")
+        yield from wrapped(f"KM: {report['formulas']['kaplan_meier']}", width, ASIDE, "  ")
     yield []
 
 
@@ -142,7 +143,7 @@ def _phases(report: Report, width: int) -> Iterator[Line]:
     if lived:
         size = _column(lived.values())
         heads = "".join(f"{name:>{size}}" for name in ("p50", "p95", "p99")) + f"{'total':>{_TOTAL}}"
-        yield [(f"{heads:>{width}}", "muted")]
+        yield [(f"{heads:>{width}}", HEADS)]
     for name, times in lived.items():
         yield _phase(name, times, size, width)
     if not lived:
@@ -183,7 +184,7 @@ def _causes(report: Report, width: int) -> Iterator[Line]:
     if report["roots_ns"]:
         roots = ", ".join(f"{root} {duration(ns)}" for root, ns in report["roots_ns"].items())
         yield from wrapped(f"roots of queueing: {clean(roots)}", width, "text", "  ")
-    yield from wrapped(f"named = {report['formulas']['closure']}", width, indent="        ")
+    yield from wrapped(f"named = {report['formulas']['closure']}", width, ASIDE, "        ")
     yield []
 
 

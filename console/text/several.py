@@ -10,6 +10,7 @@ from console.text.compare import cause_mean, closures, phase_mean, settings_line
 from console.text.paint import wrapped
 from console.text.report import describe_setup, filter_lines, lower_bound_note, number
 from console.theme import DAGGER, RUNS, Look, cause_look, cause_order, phase_look, status_look
+from console.widgets.density import ASIDE, HEADS
 from console.widgets.ink import Line, clean, crop, fit, rule
 
 _LABEL: Final = 20
@@ -37,7 +38,7 @@ def reports_of(comparisons: Sequence[Comparison]) -> list[Report]:
 def _heads(comparisons: Sequence[Comparison], width: int) -> Iterator[Line]:
     for run, report in zip(RUNS, reports_of(comparisons), strict=False):
         yield [(f"{run.glyph} ", f"{run.style} bold"), (clean(report["run"]), "strong bold")]
-        yield [(f"  {describe_setup(report['setup'])}", "muted")]
+        yield [(f"  {describe_setup(report['setup'])}", ASIDE)]
         for damage in report["damages"]:
             yield [(f"  damaged: {clean(damage['file'])}: {clean(damage['what'])}", "bad")]
     yield from filter_lines(comparisons[0]["a"]["filter"], width)
@@ -114,7 +115,7 @@ def _columns(runs: int) -> Line:
         (f"{run.glyph:>{_FIRST if not place else _OTHER - 7}}", run.style) for place, run in enumerate(RUNS[:runs])
     ]
     spaced = [piece for head in heads[1:] for piece in (head, (f"{'× A':>7}", "muted"))]
-    return [(" " * _LABEL, "text"), heads[0], *spaced]
+    return [(" " * _LABEL, HEADS), heads[0], *spaced]
 
 
 def _row(

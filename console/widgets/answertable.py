@@ -1,7 +1,7 @@
 """The widget of an answer: scrolls a table of a million rows by writing out those that are seen."""
 
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from textual import events
 from textual.binding import BindingType
@@ -9,13 +9,11 @@ from textual.message import Message
 
 from console.keys import Scope
 from console.screens.bindings import bindings
+from console.widgets.density import dense
 from console.widgets.grid import Grid
 from console.widgets.ink import Line
 from console.widgets.paper import Paper
 from console.widgets.spots import Spot
-
-_HEADS: Final = 2
-"""Lines over the rows: names and types."""
 
 
 class AnswerTable(Paper, can_focus=True):
@@ -44,7 +42,7 @@ class AnswerTable(Paper, can_focus=True):
 
     def action_page(self, pages: int) -> None:
         """A screenful on."""
-        self.action_row(pages * max(self.size.height - _HEADS - 1, 1))
+        self.action_row(pages * max(self.size.height - len(self._heads(self.size.width)) - 1, 1))
 
     def action_ends(self, side: int) -> None:
         """The first row, or the last."""
@@ -71,10 +69,16 @@ class AnswerTable(Paper, can_focus=True):
         event.stop()
         self.action_row(-3)
 
+    def _heads(self, width: int) -> list[Line]:
+        """Lines over the rows: names, and types where there is room for them."""
+        heads = [] if self.grid is None else self.grid.heads(self.first, width)
+        return dense(heads) if self.screen.has_class("-compact") else heads
+
     def _rows(self) -> list[Spot]:
         """A click on a row chooses it, and so does its letter."""
-        seen = 0 if self.grid is None else min(len(self.grid) - self._top, self.size.height - _HEADS)
-        return [Spot(0, _HEADS + place, partial(self._choose, self._top + place)) for place in range(seen)]
+        above = len(self._heads(self.size.width))
+        seen = 0 if self.grid is None else min(len(self.grid) - self._top, self.size.height - above)
+        return [Spot(0, above + place, partial(self._choose, self._top + place)) for place in range(seen)]
 
     def _choose(self, row: int) -> None:
         self.focus()
@@ -83,7 +87,8 @@ class AnswerTable(Paper, can_focus=True):
     def _page(self, width: int, height: int) -> list[Line]:
         if self.grid is None:
             return []
-        room = max(height - _HEADS, 0)
+        heads = self._heads(width)
+        room = max(height - len(heads), 0)
         self._top = min(max(self._top, self.chosen - room + 1), self.chosen)
         rows = self.grid.lines(self._top, room, self.first, width, self.chosen)
-        return [*self.grid.heads(self.first, width), *rows]
+        return [*heads, *rows]

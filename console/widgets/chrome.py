@@ -92,5 +92,20 @@ def key_bar(keys: Sequence[Key], width: int) -> Line:
     return crop([*pad(line, width - width_of(tail)), *tail], width)
 
 
+def foot_line(health: Health | None, note: Line, keys: Sequence[Key], width: int, live: Line | None = None) -> Line:
+    """Status and keys in one line, for a compact screen: how the run stands, what was lost, the note, and the keys.
+
+    What is to be known comes first: keys have the room that it leaves.
+    """
+    glyph, style = ("…", "muted") if health is None else _STATES.get(health.state, ("?", "muted"))
+    left: Line = [(f" {glyph}", style), *([(" ", "text"), *live] if live else [])]
+    if health is not None and health.damages:
+        left.append((f" {len(health.damages)} damaged", "bad bold"))
+    if health is not None:
+        left.append((f" {health.drops:,} dropped", "bad bold" if health.drops else "muted"))
+    left += [("  ", "text"), *note] if note else [(" ", "text")]
+    return [*crop(left, width), *key_bar(keys, width - width_of(left))] if width_of(left) < width else crop(left, width)
+
+
 def _entries(keys: Sequence[Key]) -> Line:
     return [piece for key in keys for piece in ((key.shown, "accent"), (f" {key.label}  ", "muted"))]

@@ -51,7 +51,7 @@ class Grid:
         types: Line = [blank]
         for column in shown:
             names.append((fit(clean(column.name), column.width, column.align) + _GAP, "strong bold"))
-            types.append((fit(column.type, column.width, column.align) + _GAP, "faint"))
+            types.append((fit(column.type, column.width, column.align) + _GAP, "faint aside"))
         return [crop(names, width), crop(types, width)]
 
     def lines(self, top: int, height: int, first: int, width: int, chosen: int | None = None) -> list[Line]:

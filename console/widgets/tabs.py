@@ -1,8 +1,9 @@
 """Views that share a place, and tables of which the selected row and the sum stay in sight. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from console.widgets.density import dense
 from console.widgets.ink import Line, Piece, crop, pad, width_of
 
 MARK = "▸"
@@ -29,6 +30,10 @@ class Table:
     def lines(self) -> list[Line]:
         """All of it, nothing selected."""
         return [*self.head, *(unmarked(row) for row in self.rows), *self.foot, *self.more]
+
+    def dense(self) -> "Table":
+        """The table of a compact screen."""
+        return replace(self, head=dense(self.head), foot=dense(self.foot), more=dense(self.more))
 
     def within(self, chosen: int, width: int, height: int) -> list[Placed]:
         """At most `height` lines, the selected row and the sum among them."""
