@@ -24,7 +24,9 @@ _MOST: Final = 24_000_000
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _NAMED: Final = re.compile(r"\b(\w+)(?:\s*\([^()]*\))?\s+AS\s+(?:NOT\s+)?(?:MATERIALIZED\s+)?\(", re.IGNORECASE)
-_READ: Final = re.compile(r"\b(?:FROM|JOIN)\s+(?:memory\.main\.)?(\w+)\b(?!\s*\()", re.IGNORECASE)
+_READ: Final = re.compile(r"\b(?:FROM|JOIN)\s+((?:memory\.main\.)?\w+)\b(?!\s*\()", re.IGNORECASE)
+_WHOLE: Final = "memory.main."
+"""How a question names a view of the whole run, whatever the filter."""
 
 Asked = tuple[str, tuple[tuple[str, object], ...], Filter]
 """The text of a question, its parameters, and the filter it was asked under."""
@@ -81,7 +83,7 @@ class Answers:
 def asked_as(sql: str, params: Mapping[str, object], only: Filter | None) -> Asked | None:
     """What an answer is found by; None where it is not to be found again."""
     tables = read_by(sql)
-    if only is None or not tables <= VIEWS:
+    if only is None or not {name.removeprefix(_WHOLE) for name in tables} <= VIEWS:
         return None
     under = only if tables & set(NARROWED) else EVERYTHING
     asked = sql, tuple(sorted(params.items())), under
@@ -99,6 +101,6 @@ def name_of(asked: Asked) -> str:
 
 @cache
 def read_by(sql: str) -> frozenset[str]:
-    """The tables and views that a question reads, but for those that it names itself."""
+    """The tables and views that a question reads, as it writes them, but for those that it names itself."""
     text = _COMMENT.sub("", sql)
     return frozenset(_READ.findall(text)) - frozenset(_NAMED.findall(text))

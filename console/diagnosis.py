@@ -49,6 +49,22 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranks:
+    """Latencies of `n` answered requests by nearest rank (SPEC E4), ns; None where none was answered."""
+
+    n: int
+    p50_ns: int | None
+    p75_ns: int | None
+    p99_ns: int | None
+    p995_ns: int | None
+    max_ns: int | None
+
+
+Below = Callable[[Floats], Ints]
+"""How many took less than each of these, in ns, which ascend."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plateau:
     """A stretch of the right tail, ns, in which requests do not become fewer, and the share of all that lie in it."""
 
@@ -109,38 +125,39 @@ class Board:
 def pulse(latencies_ns: Ints, refusals: Refusals) -> Pulse:
     """The diagnosis of a pulse test (SPEC B3) from the raw latencies of answered requests, in any order."""
     ordered = np.sort(latencies_ns)
-    if not len(ordered):
+    n = len(ordered)
+    found = [_rank(ordered, percentile) if n else None for percentile in (50, 75, 99, 99.5, 100)]
+    return pulse_of(Ranks(n, *found), lambda edges: np.searchsorted(ordered, edges, "left"), refusals)
+
+
+def pulse_of(ranks: Ranks, below: Below, refusals: Refusals) -> Pulse:
+    """The same from a few of the latencies, and from how many lie below others."""
+    p50, p99, most = ranks.p50_ns, ranks.p99_ns, ranks.max_ns
+    if p50 is None or p99 is None or most is None:
         nothing = Finding("tail", "unknown", "no request was answered")
         return Pulse(0, None, None, None, None, (), None, (nothing, _refusals(refusals, "unknown")))
-    p50, p99, most = _rank(ordered, 50), _rank(ordered, 99), int(ordered[-1])
-    plateau = plateau_of(ordered)
-    ratio = _ratio(p50, p99, len(ordered))
-    findings = (ratio, _plateau(plateau, len(ordered)), _refusals(refusals, ratio.grade))
-    tail = ordered[ordered >= p50]
-    counts = np.histogram(tail, _BUCKETS, (p50, max(most, p50 + 1)))[0]
-    return Pulse(
-        len(ordered), p50, p99, most, p99 / p50 if p50 > 0 else None, tuple(counts.tolist()), plateau, findings
-    )
+    plateau = _plateau_of(ranks, below)
+    ratio = _ratio(p50, p99, ranks.n)
+    findings = (ratio, _plateau(plateau, ranks.n), _refusals(refusals, ratio.grade))
+    counts = np.diff(np.append(below(np.linspace(p50, max(most, p50 + 1), _BUCKETS + 1))[:-1], ranks.n))
+    return Pulse(ranks.n, p50, p99, most, p99 / p50 if p50 > 0 else None, tuple(counts.tolist()), plateau, findings)
 
 
-def plateau_of(ordered_ns: Ints) -> Plateau | None:
+def _plateau_of(ranks: Ranks, below: Below) -> Plateau | None:
     """The widest stretch from P75 to P99.5 that is level, where it reaches beyond what is healthy; None if none does.
 
-    Latencies in ascending order. A smooth tail falls everywhere; waiting in a full queue is a stretch that does not.
+    A smooth tail falls everywhere; waiting in a full queue is a stretch that does not.
     """
-    n = len(ordered_ns)
-    if n * (1 - 0.75) < _ENOUGH:
-        return None
-    low, high = _rank(ordered_ns, 75), _rank(ordered_ns, 99.5)
-    if high - low < _BUCKETS:
+    n, low, high = ranks.n, ranks.p75_ns or 0, ranks.p995_ns or 0
+    if n * (1 - 0.75) < _ENOUGH or high - low < _BUCKETS:
         return None
     edges = np.linspace(low, high, _BUCKETS + 1)
-    below = np.searchsorted(ordered_ns, edges, "left")
-    beyond = HEALTHY_RATIO * _rank(ordered_ns, 50)
+    under = below(edges)
+    beyond = HEALTHY_RATIO * (ranks.p50_ns or 0)
     for size in range(_BUCKETS, _WIDE - 1, -1):
         for first in range(_BUCKETS - size + 1):
-            if edges[first + size] > beyond and _is_level(below, first, size, n):
-                inside = int(below[first + size] - below[first])
+            if edges[first + size] > beyond and _is_level(under, first, size, n):
+                inside = int(under[first + size] - under[first])
                 return Plateau(int(edges[first]), int(edges[first + size]), inside, inside / n)
     return None
 

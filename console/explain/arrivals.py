@@ -5,13 +5,13 @@ times (arrivals see time averages). In a closed loop nobody comes while all user
 flight the arrivals that met it are held against the share of the time that it lasted.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _LEAST: Final = 30
@@ -25,6 +25,25 @@ _CLOCKED: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
+class Gaps:
+    """Arrivals, and the distances between them that are no burst's: how many, in the mean, and how they vary, ns."""
+
+    came: int
+    n: int
+    mean_ns: float | None
+    deviation_ns: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """So many were in flight for `ns` in all; `came` arrivals made it so many."""
+
+    level: int
+    ns: int
+    came: int
+
+
+@dataclass(frozen=True, slots=True)
 class Pinned:
     """Arrivals that wait for answers. While `level` or more were in flight, `share` of the time, `met` came; `expected`
     would have."""
@@ -35,20 +54,18 @@ class Pinned:
     expected: float
 
 
-def pinned(arrival: Ints, ended: Ints) -> Pinned | None:
-    """The proof that arrivals are pinned to completions; None where there is none.
-
-    Both in ns; `ended` is when each client had its answer, or the largest integer for those who still wait.
-    """
-    if len(arrival) < _LEAST or _on_a_clock(arrival):
+def pinned(gaps: Gaps, levels: Sequence[Level]) -> Pinned | None:
+    """The proof that arrivals are pinned to completions; None where there is none."""
+    if gaps.came < _LEAST or _on_a_clock(gaps):
         return None
-    arrival, ended = np.sort(arrival), np.sort(ended)
-    met = np.arange(len(arrival)) - np.searchsorted(ended, arrival, side="right")
-    lasted, seen = _at_least(_time_at_levels(arrival, ended)), _at_least(np.bincount(met).astype(np.float64))
-    most = min(len(lasted), len(met))
-    seen = np.append(seen, np.zeros(max(most - len(seen), 0)))[:most]
-    share = lasted[:most] / max(float(lasted[0]), 1.0)
-    expected = share * len(met)
+    most = levels[-1].level + 1
+    lasted, met = np.zeros(most), np.zeros(most)
+    for one in levels:
+        lasted[one.level] = one.ns
+        met[max(one.level - 1, 0)] += one.came  # whoever makes it n has met n - 1
+    lasted, seen = _at_least(lasted), _at_least(met)
+    share = lasted / max(float(lasted[0]), 1.0)
+    expected = share * gaps.came
     proofs = np.flatnonzero((share >= _LASTED) & (expected >= _EXPECTED) & (seen <= _MET * expected))
     if not len(proofs):
         return None
@@ -62,17 +79,6 @@ def _at_least(by_level: Floats) -> Floats:
     return sums
 
 
-def _time_at_levels(arrival: Ints, ended: Ints) -> Floats:
-    """For how many ns so many were in flight, between the first and the last arrival; by level, from 0."""
-    inside = ended[(ended > arrival[0]) & (ended < arrival[-1])]
-    edges = np.unique(np.concatenate((arrival, inside)))
-    levels = np.searchsorted(arrival, edges, side="right") - np.searchsorted(ended, edges, side="right")
-    lasted: Floats = np.bincount(levels[:-1], np.diff(edges), minlength=1).astype(np.float64)
-    return lasted
-
-
-def _on_a_clock(arrival: Ints) -> bool:
+def _on_a_clock(gaps: Gaps) -> bool:
     """Whether requests, or bursts of them, come at equal distances."""
-    gaps = np.diff(np.sort(arrival))
-    gaps = gaps[gaps > gaps.mean() / 10]
-    return len(gaps) < 2 or float(gaps.std()) < _CLOCKED * float(gaps.mean())
+    return gaps.n < 2 or (gaps.deviation_ns or 0.0) < _CLOCKED * (gaps.mean_ns or 0.0)

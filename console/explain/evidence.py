@@ -159,6 +159,7 @@ class Evidence:
     """rid -> worker, first and last step in which its prompt was computed; of those who are blamed most."""
     sizes: Sizes
     tiers: tuple[Tier, ...]
+    """Empty where there is but one."""
     workers: tuple[Worker, ...]
     preemptions: Preemptions
     stalls: Mapping[str, Stall]

@@ -1,4 +1,4 @@
-"""The questions behind the evidence: each is SQL, or one of the two that SQL can't answer alone."""
+"""The questions behind the evidence: each is SQL, and its answer is small."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from console.blame.cohorts import Cohorts, Slow, read_cohorts
-from console.diagnosis import Refusals, pulse
-from console.explain.arrivals import Ints, Pinned, pinned
+from console.diagnosis import Pulse, Ranks, Refusals, pulse_of
+from console.explain.arrivals import Gaps, Level, pinned
 from console.explain.cells import NOBODY, Asked, Cell, split
 from console.explain.evidence import (
     Around,
@@ -27,8 +26,9 @@ from console.explain.evidence import (
     Tier,
     Worker,
 )
-from console.explain.prefixes import Shift, hits_lost
+from console.explain.prefixes import LEAST, Shift, Split, hits_lost
 from console.session import Session, rows
+from console.timeline import Floats, Ints
 from recorder.run import run_state
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ R = TypeVar("R")
 
 _MANY: Final = 1_000
 """Answered requests from which the slow ones are those beyond p99; with fewer that would be a handful."""
-_STILL_WAITS: Final = np.iinfo(np.int64).max
 _TOLD_WHEN: Final = {429, 529}
 _MOST_PROMPTS: Final = 50
 """Of so many who are blamed it is asked in which steps their prompts were computed."""
@@ -77,10 +76,17 @@ class _Ask:
         found: list[dict[str, Any]] = rows(self.table("touched", **self._slow))
         return {row["cause"]: row["n"] for row in found}
 
-    def latencies(self) -> Ints:
-        """E2E of the answered requests, ns."""
-        column = self._any("answered_latencies")["e2e_ns"]
-        return _ints(pa.table({"e2e_ns": pc.drop_null(column)}), "e2e_ns")
+    def pulse(self, refusals: Refusals) -> Pulse:
+        """What the rules of the pulse test make of E2E."""
+        (found,) = self.plain("e2e_ranks")
+        return pulse_of(Ranks(**found), self._below, refusals)
+
+    def _below(self, edges: Floats) -> Ints:
+        """How many took less than each of these; whole ns are less than an edge where they are less than the next."""
+        whole = np.ceil(edges).astype(np.int64)
+        found = self._any("e2e_below", edges=tuple(np.unique(whole).tolist()))
+        below: Ints = found["below"].to_numpy()[np.searchsorted(found["edge"].to_numpy(), whole)]
+        return below
 
 
 def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = "", slow: Slow | None = None) -> Evidence:
@@ -108,15 +114,15 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
         people=_people(ask, named),
         prompts=_prompts(ask, cells),
         sizes=ask.all(Sizes, "sizes")[0],
-        tiers=ask.of_slow(Tier, "tiers"),
+        tiers=ask.of_slow(Tier, "tiers") if len(ask.table("classes")) > 1 else (),
         workers=ask.all(Worker, "engine"),
         preemptions=preemptions,
         stalls={stall.kind: stall for stall in ask.all(Stall, "stalls")},
         late=late,
         losses=losses,
         refusals=refusals,
-        pulse=pulse(ask.latencies(), _counted(refusals)),
-        pinned=_pinned(ask),
+        pulse=ask.pulse(_counted(refusals)),
+        pinned=pinned(ask.all(Gaps, "gaps")[0], ask.all(Level, "levels")),
         shift=shift,
         around={t: ask.of_slow(Around, "around", t=t)[0] for t in sorted(instants)},
         began=_began(session),
@@ -184,19 +190,8 @@ def _began(session: Session) -> int:
 
 
 def _shift(ask: _Ask) -> Shift | None:
-    found = ask.table("prefixes")
-    columns = (_ints(found, name) for name in ("arrival", "rid", "prompt_tokens", "cached_tokens"))
-    return hits_lost(*columns)
-
-
-def _pinned(ask: _Ask) -> Pinned | None:
-    found = ask.table("arrivals")
-    return pinned(_ints(found, "arrival"), _ints(found, "ended", _STILL_WAITS))
-
-
-def _ints(table: pa.Table, name: str, absent: int = 0) -> Ints:
-    column: Ints = table[name].cast(pa.int64()).fill_null(absent).to_numpy()
-    return column
+    (split,) = ask.all(Split, "splits", least=LEAST)
+    return hits_lost(split)
 
 
 def _counted(refusals: Sequence[Refusal]) -> Refusals:

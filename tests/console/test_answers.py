@@ -34,7 +34,7 @@ def test_of_every_question_it_is_known_what_it_reads() -> None:
     names = [file.name.removesuffix(".sql") for file in resources.files("console.sql").iterdir()]
     for name in names:
         if not name.startswith("__"):
-            assert read_by(question(name)) <= VIEWS | OWN, name
+            assert {read.removeprefix("memory.main.") for read in read_by(question(name))} <= VIEWS | OWN, name
 
 
 def test_the_second_time_nobody_is_asked(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +42,15 @@ def test_the_second_time_nobody_is_asked(session: Session, monkeypatch: pytest.M
     assert not first[0].equals(first[1])
     monkeypatch.setattr(Session, "query", None)
     assert [session.ask("states"), session.ask("states", cursor=session.connect(FAST))] == first
+
+
+def test_what_is_asked_of_the_whole_run_is_found_under_each_filter(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = session.ask("explain_sizes")
+    cursor = session.connect(FAST)
+    monkeypatch.setattr(Session, "query", None)
+    assert session.ask("explain_sizes", cursor=cursor) == first
 
 
 def test_what_is_not_narrowed_is_found_under_each_filter(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

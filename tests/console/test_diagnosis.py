@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.diagnosis import Board, Finding, Pulse, Refusals, Retries, board, plateau_of, pressure, pulse
+from console.diagnosis import Board, Finding, Pulse, Refusals, Retries, board, pressure, pulse
 from console.timeline import Floats, Ints
 
 MS = 1_000_000
@@ -64,13 +64,13 @@ def test_a_tail_that_falls_has_no_plateau(draw: Callable[[np.random.Generator], 
     mistaken = 0
     for seed in range(100):
         latencies = np.sort((draw(np.random.default_rng(seed)) * MS).astype(np.int64))
-        mistaken += plateau_of(latencies) is not None
+        mistaken += pulse(latencies, NOBODY).plateau is not None
     assert mistaken <= 5
 
 
 def test_a_level_stretch_within_what_is_healthy_is_no_plateau() -> None:
     spread = np.sort(np.random.default_rng(2).uniform(100, 170, 1_000) * MS).astype(np.int64)
-    assert plateau_of(spread) is None
+    assert pulse(spread, NOBODY).plateau is None
 
 
 def test_too_few_requests_tell_no_plateau() -> None:

@@ -5,11 +5,14 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from console.blame.cohorts import parse_slow, read_cohorts
@@ -17,14 +20,15 @@ from console.blame.ledgers import excess as blame_excess
 from console.blame.ledgers import read_ledgers
 from console.cli import main
 from console.explain.answer import explain
-from console.explain.arrivals import Floats, Ints, pinned
+from console.explain.arrivals import Gaps, Level, Pinned, pinned
 from console.explain.cells import LENGTH, MISSES, NOBODY, PACE, Asked, Cell, excess, split
 from console.explain.finding import Kind
-from console.explain.prefixes import hits_lost
+from console.explain.prefixes import LEAST, Shift, Split, hits_lost
 from console.filter_language import parse_filter
-from console.session import Session
+from console.session import Session, question, rows
 from console.text.explain import explain_lines
 from console.text.paint import paint
+from console.timeline import Floats, Ints
 from recorder.run import hold_lock, lock_path
 from recorder.words import Status
 from tests.console import tui_runs
@@ -33,7 +37,32 @@ from tests.console.runs import golden_rows, request, write_run
 
 S = 1_000_000_000
 
+
+def asked_of(requests: dict[str, Ints], name: str, **params: object) -> list[dict[str, object]]:
+    """What a question finds in a run of which no more is known than these columns, ns and tokens."""
+    stamps = ["returned", "admitted", "queued", "first_scheduled", "first_token", "last_token"]
+    columns = {**{stamp: pa.nulls(len(requests["arrival"]), pa.int64()) for stamp in stamps}, **requests}
+    db = database()
+    db.register("made", pa.table(columns))
+    db.execute("CREATE OR REPLACE TABLE requests AS SELECT *, 'ok' AS status FROM made").fetchall()
+    return rows(db.sql(question(name), params=params or None).to_arrow_table())
+
+
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    """One for all examples: opening takes longer than asking."""
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
 # -- arrivals ----------------------------------------------------------------------------------------------------------
+
+
+def proof(arrival: Ints, returned: Ints) -> Pinned | None:
+    """That arrivals are pinned to completions, by the stamps of the whole run."""
+    stamps = {"arrival": arrival, "returned": returned}
+    gaps = [Gaps(**row) for row in asked_of(stamps, "explain_gaps")]  # type: ignore[arg-type]
+    levels = [Level(**row) for row in asked_of(stamps, "explain_levels")]  # type: ignore[arg-type]
+    return pinned(gaps[0], levels)
 
 
 def closed(users: int, n: int, seats: int, seed: int, think_s: float) -> tuple[Floats, Floats]:
@@ -61,7 +90,7 @@ def ints(values: Floats) -> Ints:
 @pytest.mark.parametrize("seed", range(3))
 def test_users_who_wait_for_their_answers_are_known_by_their_number(users: int, seed: int) -> None:
     arrival, ended = closed(users, 600, seats=users // 2, seed=seed, think_s=0.05)
-    found = pinned(ints(arrival), ints(ended))
+    found = proof(ints(arrival), ints(ended))
     assert found is not None
     assert (found.level, found.met) == (users, 0)
 
@@ -76,14 +105,14 @@ def test_whoever_comes_when_he_comes_is_pinned_to_nothing(load: float, seed: int
     for t in arrival.tolist():
         free = sorted([*free[1:], max(free[0], t) + draw.exponential(1.0)])
         ended.append(free[-1])
-    assert pinned(ints(arrival * S), ints(np.array(ended) * S)) is None
+    assert proof(ints(arrival * S), ints(np.array(ended) * S)) is None
 
 
 @pytest.mark.parametrize("size", [1, 50])
 def test_a_clock_waits_for_nobody(size: int) -> None:
     """Requests, or bursts of them, at equal distances: that none comes meanwhile is the clock's doing."""
     arrival = np.repeat(np.arange(600 // size) * size, size) * S
-    assert pinned(arrival, arrival + size * S // 2) is None
+    assert proof(arrival, arrival + size * S // 2) is None
 
 
 def test_bursts_at_random_are_no_closed_loop() -> None:
@@ -91,41 +120,60 @@ def test_bursts_at_random_are_no_closed_loop() -> None:
     begins = np.cumsum(draw.exponential(10, 60))
     arrival = np.repeat(begins, 20)
     ended = arrival + np.tile(np.arange(20) * 0.2 + 0.2, 60)
-    assert pinned(ints(arrival * S), ints(ended * S)) is None
+    assert proof(ints(arrival * S), ints(ended * S)) is None
 
 
 def test_a_handful_proves_nothing() -> None:
     arrival, ended = closed(4, 29, seats=2, seed=0, think_s=0.01)
-    assert pinned(ints(arrival), ints(ended)) is None
-    assert pinned(np.array([], np.int64), np.array([], np.int64)) is None
+    assert proof(ints(arrival), ints(ended)) is None
+    assert proof(np.array([], np.int64), np.array([], np.int64)) is None
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=60))
 def test_any_stamps_can_be_asked(lives: list[tuple[int, int]]) -> None:
-    arrival = np.array(sorted(begin for begin, _ in lives), np.int64)
-    ended = np.array([begin + length for begin, length in sorted(lives)], np.int64)
-    found = pinned(arrival, ended)
+    arrival = np.array([begin for begin, _ in lives], np.int64)
+    ended = np.array([begin + length for begin, length in lives], np.int64)
+    found = proof(arrival, ended)
     assert found is None or 0 <= found.met <= 0.1 * found.expected
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1, max_size=30))
+def test_every_arrival_and_every_ns_has_its_level(lives: list[tuple[int, int]]) -> None:
+    """Against a count of who is in flight, ns by ns."""
+    arrival, ended = (
+        np.array(each) for each in zip(*((begin, begin + length) for begin, length in lives), strict=True)
+    )
+    found = asked_of({"arrival": arrival, "returned": ended}, "explain_levels")
+    level = [int(((arrival <= t) & (ended > t)).sum()) for t in range(min(arrival), max(arrival))]
+    assert {row["level"]: row["ns"] for row in found if row["ns"]} == {n: level.count(n) for n in set(level)}
+    assert sum(row["came"] for row in found) == len(lives)  # type: ignore[misc]
 
 
 # -- the prefix cache --------------------------------------------------------------------------------------------------
 
 
+def shift(prompt: Ints, cached: Ints) -> Shift | None:
+    """Where hits were lost, of requests 7, 8, … that came 1 ns apart."""
+    place = np.arange(len(prompt))
+    columns = {"arrival": place, "rid": place + 7, "prompt_tokens": prompt, "cached_tokens": cached}
+    (found,) = asked_of(columns, "explain_splits", least=LEAST)
+    return hits_lost(Split(**found))  # type: ignore[arg-type]
+
+
+@settings(deadline=None, max_examples=40)
 @given(st.integers(10, 60), st.integers(10, 60), st.integers(20, 90))
 def test_the_request_from_which_hits_are_lost_is_found(before: int, after: int, share: int) -> None:
     cached = np.array([share] * before + [0] * after, np.int64)
-    n = before + after
-    found = hits_lost(np.arange(n), np.arange(n) + 7, np.full(n, 100), cached)
-    assert found is not None
-    assert (found.t, found.rid, found.before, found.after) == (before, before + 7, share / 100, 0.0)
+    assert shift(np.full(before + after, 100), cached) == Shift(before, before + 7, share / 100, 0.0)
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 80), st.integers(0, 100))
 def test_a_cache_that_gives_what_it_gave_is_no_change(n: int, share: int) -> None:
-    steady = np.full(n, share)
-    assert hits_lost(np.arange(n), np.arange(n), np.full(n, 100), steady) is None
-    warming = np.arange(n)
-    assert hits_lost(np.arange(n), np.arange(n), np.full(n, 100), warming) is None
+    assert shift(np.full(n, 100), np.full(n, share)) is None
+    assert shift(np.full(n, 100), np.arange(n)) is None, "a cache that warms"
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
