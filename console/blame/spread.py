@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from console.report import UNNAMED
 from console.session import Session, rows
-from console.views import quoted
+from console.views import PHASES
+from recorder.attribution import CAUSES
 
 if TYPE_CHECKING:
     import duckdb
 
 _WHOLE: Final = "E2E"
 _ONE: Final = "1"
+_WORD: Final = 2**63
 KINDS: Final = ("phases", "causes")
 
 
@@ -59,32 +61,42 @@ class Spread:
 
 def read_spread(session: Session, kind: str, cursor: "duckdb.DuckDBPyConnection") -> Spread:
     """The spread of the answered requests that the cursor sees, by one of `KINDS`."""
-    table, name = ("spans", "name") if kind == "phases" else ("causes", "cause")
-    found = session.query(f"SELECT DISTINCT {name} AS name FROM {table} ORDER BY name", cursor=cursor)
-    names = [str(one) for one in found["name"].to_pylist() if one != UNNAMED]
+    bounds = rows(session.find(bounds_sql(kind), cursor=cursor))[0]
+    most = {_ONE: 1, **{name: int(str(ns)) for name, ns in bounds.items() if ns is not None}}
+    names = [name for name in sorted(most) if name not in (_ONE, _WHOLE, UNNAMED)]
     pairs = [(_WHOLE, _WHOLE), *((a, b) for a, b in combinations_with_replacement([_ONE, *names], 2))]
     pairs += [(name, _WHOLE) for name in (_ONE, *names)]
-    sums = rows(session.query(products_sql(table, name, names, pairs), cursor=cursor))[0]
+    sums = rows(session.find(products_sql(kind, pairs, most), cursor=cursor))[0]
     return spread_of((a, b, int(str(sums[f"s{place}"] or 0))) for place, (a, b) in enumerate(pairs))
 
 
-def products_sql(table: str, column: str, names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> str:
+def bounds_sql(kind: str) -> str:
+    """The most ns that any request spent in each part and in all, NULL where there is no such part.
+
+    A filter narrows phases; a cause of the run is a part of every spread, though it be 0.
+    """
+    parts, table = (PHASES, "phase_times") if kind == "phases" else (CAUSES, "memory.main.cause_times")
+    longest = [f'max(abs({_column(name)})) AS "{name}"' for name in (_WHOLE, *parts)]
+    return f"SELECT {', '.join(longest)} FROM {table}"
+
+
+def products_sql(kind: str, pairs: Sequence[tuple[str, str]], most: Mapping[str, int]) -> str:
     """The sums over all answered requests of the products of these pairs, `s0`, `s1`, ..., as text: they are exact.
 
-    A part is a column of one row a request, since rows of parts joined with themselves would be tens of times as many.
+    A product that `most` says to fit into a word is worked out in one, which takes a third of the time.
     """
-    columns = {_ONE: "1::HUGEINT", _WHOLE: "e2e_ns", **{name: f"p{place}" for place, name in enumerate(names)}}
-    spent = "ns" if table == "causes" else '"end" - start'
-    parts = [f"sum({spent}) FILTER ({column} = {quoted(name)}) AS {columns[name]}" for name in names]
-    sums = [f"sum({columns[a]} * {columns[b]})::VARCHAR AS s{place}" for place, (a, b) in enumerate(pairs)]
-    return f"""
-WITH lived AS (SELECT rid, attempt, e2e_ns::HUGEINT AS e2e_ns FROM latency WHERE status = 'ok' AND e2e_ns IS NOT NULL),
-parts AS (
-    SELECT {", ".join(["rid", "attempt", *parts])}
-    FROM {table} SEMI JOIN lived USING (rid, attempt)
-    GROUP BY rid, attempt
-)
-SELECT {", ".join(sums)} FROM lived LEFT JOIN parts USING (rid, attempt)"""
+    table = "phase_times" if kind == "phases" else "cause_times"
+    sums = [f"sum({_product(a, b, most)})::VARCHAR AS s{place}" for place, (a, b) in enumerate(pairs)]
+    return f"SELECT {', '.join(sums)} FROM {table} WHERE status = 'ok' AND e2e_ns IS NOT NULL"
+
+
+def _product(a: str, b: str, most: Mapping[str, int]) -> str:
+    fits = most.get(a, 0) * most.get(b, 0) < _WORD
+    return f"{_column(a)}{'' if fits else '::HUGEINT'} * {_column(b)}"
+
+
+def _column(name: str) -> str:
+    return {_ONE: "1", _WHOLE: "e2e_ns"}.get(name, f'"{name}"')
 
 
 def spread_of(products: Iterable[tuple[str, str, int]]) -> Spread:

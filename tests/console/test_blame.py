@@ -278,6 +278,14 @@ def test_columns_of_minutes_do_not_touch_each_other(tmp_path: Path) -> None:
     assert sums.split()[-3:] == ["445,678.0", "100,000.0", "+345,678.0"]
 
 
+def test_products_beyond_a_word_are_exact(tmp_path: Path) -> None:
+    """Hours squared take more than 64 bits in ns."""
+    hours = [request(rid, 0, returned_ms=rid * 3_600_000 + 1, output_tokens=1) for rid in (1, 2, 3)]
+    with Session(write_run(tmp_path, {"requests": hours})) as opened, opened.connect() as cursor:
+        found = read_spread(opened, "causes", cursor)
+    assert found.variance == Fraction(2 * (3_600_000 * MS) ** 2, 3)
+
+
 def test_the_command_prints_the_numbers_of_the_document(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(session.path)
     assert main(["blame", run, "--slow", "p90", "--by", "cause", "--json"]) == 0
