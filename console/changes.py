@@ -6,14 +6,16 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from console.lane_columns import Columns
+from console.narrow import Narrow, Words, narrow
 from console.timeline import Ints
 from recorder.schema import NONE
 
 _ARRIVAL: Final = "arrival"
 _RETURNED: Final = "returned"
+_TOGETHER: Final = 4_096
+"""Lanes that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +32,23 @@ class Change:
 class Changes:
     """All of a run. The workers' are rows `t, rid, kind, reason, other_rid`; requests tell of themselves."""
 
-    def __init__(self, events: pa.Table, rids: Ints, arrivals: Ints, returns: Ints) -> None:
-        self._words, codes = zip(*(_coded(events[name]) for name in ("kind", "reason")), strict=True)
-        numbers = [events[name].to_numpy() for name in ("t", "rid", "other_rid")]
-        order = _order(numbers[0], numbers[1], codes[0])
-        self._times, self._whose, self._others = (column[order] for column in numbers)
-        self._codes = [each[order] for each in codes]
-        self._rids, self._arrivals, self._returns = rids, arrivals, returns
+    def __init__(self, events: pa.Table, lanes: Columns) -> None:
+        self._kinds, self._reasons = Words.of(events["kind"]), Words.of(events["reason"])
+        times, whose = events["t"].to_numpy(), events["rid"].to_numpy()
+        order = _order(times, whose, self._kinds.codes)
+        self._order = order if isinstance(order, slice) else narrow(order)
+        self._times = times[order]
+        self._whose, self._others = narrow(whose), narrow(events["other_rid"].to_numpy())
+        self._lanes = lanes
+        self._arrivals = lanes["arrival"]
+        self._first_return, self._last_return = _stretches_of(lanes["returned"])
 
     @cached_property
     def instants(self) -> Ints:
         """When anything changed; each instant once, in order."""
-        returns = self._returns[self._returns != NONE]
+        returns = self._lanes["returned"]
         # They are nearly sorted, three times: a stable sort is done with them at once.
-        every: Ints = np.sort(np.concatenate([self._times, self._arrivals, returns]), kind="stable")
+        every: Ints = np.sort(np.concatenate([self._times, self._arrivals, returns[returns != NONE]]), kind="stable")
         instants: Ints = every[np.append(True, every[1:] != every[:-1])[: len(every)]]
         return instants
 
@@ -56,37 +61,49 @@ class Changes:
         place = int(np.searchsorted(self._times, t, "right")) - 1
         if place < 0:
             return None
-        kind, reason = (words[codes[place]] for words, codes in zip(self._words, self._codes, strict=True))
-        other = int(self._others[place])
-        return Change(int(self._times[place]), int(self._whose[place]), kind, reason, other if other >= 0 else None)
+        row = place if isinstance(self._order, slice) else int(self._order[place])
+        other = int(self._others[row])
+        kind, reason = self._kinds.at(row), self._reasons.at(row)
+        return Change(int(self._times[place]), int(self._whose[row]), kind, reason, other if other >= 0 else None)
 
     def _arrival(self, t: int) -> Change | None:
         place = int(np.searchsorted(self._arrivals, t, "right")) - 1
-        return None if place < 0 else Change(int(self._arrivals[place]), int(self._rids[place]), _ARRIVAL, "", None)
+        if place < 0:
+            return None
+        return Change(int(self._arrivals[place]), self._latest(np.array([place])), _ARRIVAL, "", None)
 
     def _return(self, t: int) -> Change | None:
-        lanes, times = self._in_order_of_return
-        place = int(np.searchsorted(times, t, "right")) - 1
-        return None if place < 0 else Change(int(times[place]), int(self._rids[lanes[place]]), _RETURNED, "", None)
+        """Only stretches of lanes are looked at in which some returned before `t` and some later, or one just then."""
+        over = self._last_return <= t
+        newest = self._last_return[over].max(initial=NONE)
+        some = np.flatnonzero((self._first_return <= t) & (~over | (self._last_return == newest)))
+        found = max((self._newest(stretch * _TOGETHER, t) for stretch in some.tolist()), default=None)
+        return None if found is None else Change(found[0], found[1], _RETURNED, "", None)
 
-    @cached_property
-    def _in_order_of_return(self) -> tuple[Ints, Ints]:
-        lanes = np.flatnonzero(self._returns != NONE)
-        lanes = lanes[np.lexsort((self._rids[lanes], self._returns[lanes]))].astype(np.int64)
-        return lanes, self._returns[lanes]
+    def _newest(self, first: int, t: int) -> tuple[int, int]:
+        """The last return at or before `t` of a stretch of lanes that has one, and the latest request of that."""
+        times = self._lanes.at("returned", slice(first, first + _TOGETHER))
+        newest = int(times[times <= t].max())
+        return newest, self._latest(first + np.flatnonzero(times == newest))
+
+    def _latest(self, lanes: Ints) -> int:
+        return int(self._lanes.at("rid", lanes).max())
 
 
-def _coded(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int8]]:
-    """Few different words, sorted, and which of them each row has; NULL is the empty word."""
-    column = column.fill_null("")
-    words = pc.unique(column).sort()
-    return words.to_pylist(), pc.index_in(column, value_set=words).to_numpy().astype(np.int8)
+def _stretches_of(returns: Ints) -> tuple[Ints, Ints]:
+    """First and last return of every `_TOGETHER` lanes; where none of them did, the last is before the first."""
+    starts = np.arange(0, len(returns), _TOGETHER)
+    if not len(returns):
+        return returns, returns
+    first = np.minimum.reduceat(np.where(returns == NONE, -(NONE + 1), returns), starts)
+    return first, np.maximum.reduceat(returns, starts)
 
 
-def _order(t: Ints, rid: Ints, kind: NDArray[np.int8]) -> Ints | slice:
+def _order(t: Ints, rid: Ints, kind: Narrow) -> Ints | slice:
     """By time, then request, then kind. Most runs are recorded that way."""
-    later, same = np.diff(t) > 0, np.diff(t) == 0
-    next_one, its_own = np.diff(rid) > 0, np.diff(rid) == 0
-    if bool(np.all(later | (same & (next_one | (its_own & (np.diff(kind) >= 0)))))):
+    one = np.flatnonzero(t[1:] <= t[:-1])
+    other = one + 1
+    its_own = (rid[other] == rid[one]) & (kind[other] >= kind[one])
+    if bool(np.all((t[other] == t[one]) & ((rid[other] > rid[one]) | its_own))):
         return slice(None)
     return np.lexsort((kind, rid, t)).astype(np.int64)

@@ -1,11 +1,18 @@
-"""The columns of lanes: one row a lane from one question, or, of a large run, a column at a time to spare memory."""
+"""The columns of lanes: one row a lane from one question, or, of a large run, a column at a time to spare memory.
 
+Counts are kept in few bytes, and what follows from the stamps is worked out where it is looked at: in a run of millions
+of requests every whole column of int64 is more than ten megabytes.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from console.narrow import Narrow, Words, narrow, number_at, widened
 from console.session import Session
 from console.timeline import Bools, Ints
 from recorder.schema import NONE
@@ -13,67 +20,144 @@ from recorder.schema import NONE
 if TYPE_CHECKING:
     import duckdb
 
-TEXTS: Final = ("request_id", "tier", "status", "reason")
+WORDS: Final = ("tier", "status", "reason")
 _READ: Final = ("arrival", "queued", "first_scheduled", "first_token", "last_token", "returned")
-STAMPS: Final = (*_READ, "finish")
+_KEPT: Final = (*_READ[:-1], "finish")
 COUNTS: Final = ("rid", "attempt", "worker", "prompt_tokens", "output_tokens", "cached_tokens", "preemptions")
-MEASURES: Final = ("ttft", "tpot", "e2e")
+NAMES: Final = (*_READ, "finish", *COUNTS, "ttft", "tpot", "e2e")
+"""The numbers of a lane."""
 
-Columns = tuple[dict[str, Ints], dict[str, pa.ChunkedArray]]
-"""Numbers, `NONE` where one is not known; and texts."""
+Places = slice | Ints | Bools
+"""Some lanes, by their place in the order of arrival."""
+EVERY: Final = slice(None)
 
 
-def read_columns(session: Session, cursor: "duckdb.DuckDBPyConnection", high: int) -> Columns:
-    """All lanes in the order of arrival; an open one ends at `high`."""
+class Columns:
+    """The numbers of all lanes, `NONE` where one is not known."""
+
+    def __init__(self, stamps: Mapping[str, Ints], counts: Mapping[str, Narrow]) -> None:
+        """`stamps` have a `finish`, which is the return of a lane that has returned; `counts` are those of `COUNTS`."""
+        self._stamps = {name: stamps[name] for name in _KEPT}
+        self._returned = stamps["returned"] != NONE
+        self.counts = counts
+
+    def __len__(self) -> int:
+        return len(self._returned)
+
+    def __getitem__(self, name: str) -> Ints:
+        return self.at(name, EVERY)
+
+    def at(self, name: str, places: Places) -> Ints:
+        """One of `NAMES`, of some lanes."""
+        if name in self._stamps:
+            return self._stamps[name][places]
+        if name in self.counts:
+            return widened(self.counts[name][places])
+        if name == "tpot":
+            return self._tpot(places)
+        end = self._stamps["first_token"][places] if name == "ttft" else self._returns(places)
+        return end if name == "returned" else _between(self._stamps["arrival"][places], end)
+
+    def lane(self, place: int) -> dict[str, int | None]:
+        """All numbers of one lane; a frame asks for those of every lane that it draws."""
+        numbers = {name: number_at(column, place) for name, column in (*self._stamps.items(), *self.counts.items())}
+        arrival, first, last, tokens = (
+            numbers[name] for name in ("arrival", "first_token", "last_token", "output_tokens")
+        )
+        numbers["returned"] = returned = numbers["finish"] if self._returned[place] else None
+        numbers["ttft"] = _since(arrival, first)
+        answered, gaps = _since(first, last), (tokens or 1) - 1
+        numbers["tpot"] = None if answered is None or gaps < 1 else round(answered / gaps)
+        numbers["e2e"] = _since(arrival, returned)
+        return numbers
+
+    def _returns(self, places: Places) -> Ints:
+        return np.where(self._returned[places], self._stamps["finish"][places], NONE)
+
+    def _tpot(self, places: Places) -> Ints:
+        answered = _between(self._stamps["first_token"][places], self._stamps["last_token"][places])
+        tokens = widened(self.counts["output_tokens"][places])
+        known = (answered != NONE) & (tokens > 1)
+        times = np.full(answered.shape, NONE)
+        times[known] = np.rint(answered[known] / (tokens[known] - 1)).astype(np.int64)
+        return times
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What lanes are called, whose they are, and why they stand as they do."""
+
+    request_ids: pa.ChunkedArray
+    tier: Words
+    reason: Words
+
+
+def read_columns(
+    session: Session, cursor: "duckdb.DuckDBPyConnection", high: int
+) -> tuple[Columns, Words, Texts | None]:
+    """All lanes in the order of arrival, their status, and their texts where they come with them.
+
+    A lane that is open ends at `high`.
+    """
     if session.is_in_order:
-        return _in_turn(session, cursor, high)
+        return *_in_turn(session, cursor, high), None
     rows = session.ask("timeline_lanes", cursor=cursor, high=high)
-    numbers = {name: ints(rows, name) for name in (*STAMPS, *COUNTS, *MEASURES)}
-    return numbers, {name: rows[name] for name in TEXTS}
+    stamps = {name: ints(rows, name) for name in (*_READ, "finish")}
+    columns = Columns(stamps, {name: narrow(ints(rows, name)) for name in COUNTS})
+    return columns, Words.of(rows["status"]), _texts(lambda name: rows[name])
+
+
+def read_texts(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Texts:
+    """The texts of a run whose lanes were read without."""
+    return _texts(partial(_column, session, cursor))
 
 
 def ints(table: pa.Table, name: str) -> Ints:
     """A column of integers; NULL becomes `NONE`."""
-    column: Ints = table[name].cast(pa.int64()).fill_null(NONE).to_numpy()
-    return column
+    return _ints(table[name])
 
 
-def _in_turn(session: Session, cursor: "duckdb.DuckDBPyConnection", high: int) -> Columns:
-    def column(name: str) -> pa.Table:
-        return session.query(f"SELECT {name} AS it FROM requests", cursor=cursor)
-
-    texts = {name: column(name)["it"] for name in TEXTS}
-    texts = {name: each if name == "request_id" else each.dictionary_encode() for name, each in texts.items()}
-    is_open = pc.fill_null(pc.equal(texts["status"].cast(pa.string()), "open"), False).to_numpy()
-    numbers = {name: ints(column(name), "it") for name in (*_READ, *COUNTS)}
-    last = np.maximum.reduce([ints(column("admitted"), "it"), *(numbers[name] for name in _READ[:-1])])
-    last = _until_gone(session, cursor, last, numbers, is_open)
-    last = np.where(is_open, np.maximum(numbers["arrival"], high), last)
-    numbers["finish"] = np.where(numbers["returned"] != NONE, numbers["returned"], last)
-    numbers["ttft"] = _between(numbers["arrival"], numbers["first_token"])
-    numbers["tpot"] = ints(session.query("SELECT tpot_ns::BIGINT AS it FROM latency", cursor=cursor), "it")
-    numbers["e2e"] = _between(numbers["arrival"], numbers["returned"])
-    return numbers, texts
+def _ints(column: pa.ChunkedArray) -> Ints:
+    found: Ints = column.cast(pa.int64()).fill_null(NONE).to_numpy()
+    return found
 
 
-def _until_gone(
-    session: Session, cursor: "duckdb.DuckDBPyConnection", last: Ints, numbers: dict[str, Ints], is_open: Bools
-) -> Ints:
+def _texts(column: Callable[[str], pa.ChunkedArray]) -> Texts:
+    return Texts(column("request_id"), Words.of(column("tier")), Words.of(column("reason")))
+
+
+def _column(session: Session, cursor: "duckdb.DuckDBPyConnection", name: str) -> pa.ChunkedArray:
+    return session.query(f"SELECT {name} AS it FROM requests", cursor=cursor)["it"]
+
+
+def _in_turn(session: Session, cursor: "duckdb.DuckDBPyConnection", high: int) -> tuple[Columns, Words]:
+    column = partial(_column, session, cursor)
+    stamps = {name: _ints(column(name)) for name in _READ}
+    counts = {name: narrow(_ints(column(name))) for name in COUNTS}
+    status = Words.of(column("status"))
+    stamps["finish"] = stamps["returned"].copy()
+    lost = np.flatnonzero(stamps["returned"] == NONE)
+    if len(lost):
+        admitted = session.query("SELECT admitted AS it FROM requests WHERE returned IS NULL", cursor=cursor)
+        last = np.maximum.reduce([ints(admitted, "it"), *(stamps[name][lost] for name in _READ[:-1])])
+        last = _until_gone(session, cursor, last, widened(counts["rid"][lost]), ~status.are("open")[lost])
+        stamps["finish"][lost] = np.where(status.are("open")[lost], np.maximum(stamps["arrival"][lost], high), last)
+    return Columns(stamps, counts), status
+
+
+def _until_gone(session: Session, cursor: "duckdb.DuckDBPyConnection", last: Ints, rids: Ints, ended: Bools) -> Ints:
     """Who never returned was there until its worker said that it had gone, where that is the last known of it."""
-    lost = np.flatnonzero((numbers["returned"] == NONE) & ~is_open)
-    if not len(lost):
+    gone = session.ask("timeline_gone", cursor=cursor, rids=np.unique(rids[ended]).tolist())
+    known, instants = ints(gone, "rid"), ints(gone, "t")
+    if not len(known):
         return last
-    gone = session.ask("timeline_gone", cursor=cursor, rids=np.unique(numbers["rid"][lost]).tolist())
-    rids, instants = ints(gone, "rid"), ints(gone, "t")
-    place = np.searchsorted(rids, numbers["rid"][lost])
-    found = (
-        (place < len(rids)) & (rids[np.minimum(place, len(rids) - 1)] == numbers["rid"][lost])
-        if len(rids)
-        else place < 0
-    )
-    last[lost[found]] = np.maximum(last[lost[found]], instants[place[found]])
-    return last
+    place = np.minimum(np.searchsorted(known, rids), len(known) - 1)
+    return np.where(ended & (known[place] == rids), np.maximum(last, instants[place]), last)
 
 
 def _between(start: Ints, end: Ints) -> Ints:
     return np.where((start != NONE) & (end != NONE), end - start, NONE)
+
+
+def _since(start: int | None, end: int | None) -> int | None:
+    return None if start is None or end is None else end - start

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
+from console.lane_columns import Columns
 from console.timeline import Ints
 from recorder.schema import NONE
 
@@ -73,7 +74,7 @@ class AllPhases(Phases):
 class SomePhases(Phases):
     """Phases that are read a screenful at a time; until then a lane shows those that its stamps prove."""
 
-    def __init__(self, stamps: dict[str, Ints]) -> None:
+    def __init__(self, stamps: Columns) -> None:
         self._stamps = stamps
         self._known: dict[int, list[Phase]] = {}
         self._asked: dict[int, None] = {}

@@ -52,7 +52,7 @@ class Replay:
             slo_ns=slo_ns,
             playhead=Playhead.resting(window.low, window.high),
             window=window,
-            selected=int(lanes.sighted[0]) if len(lanes.sighted) else None,
+            selected=lanes.next_in_sight(0),
             slow=frozenset(slow.tolist()),
             misses=np.minimum(lanes.columns["arrival"][slow] + _limit(lanes, slo_ns), lanes.columns["finish"][slow]),
         )
@@ -88,12 +88,12 @@ class Replay:
         return newest and resting and window.end == window.high and not all_of_it
 
     def _newest(self) -> int | None:
-        return int(self.lanes.sighted[-1]) if len(self.lanes.sighted) else None
+        return self.lanes.last_in_sight()
 
     def _nearest(self, index: int) -> int | None:
         """A lane in sight: this one, or the next."""
-        sighted = self.lanes.sighted
-        return int(sighted[min(int(sighted.searchsorted(index)), len(sighted) - 1)]) if len(sighted) else None
+        following = self.lanes.next_in_sight(index)
+        return self.lanes.last_in_sight() if following is None else following
 
     def frame(self, now: int, rows: int, *, follow: bool = False) -> Frame:
         """The picture of this instant. With `follow` window and rows move so that what happens there can be seen; rows

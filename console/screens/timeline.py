@@ -98,7 +98,7 @@ class TimelineScreen(StretchScreen):
         if self._turned_to is not self.book:
             self.frame = self._last_chosen = None  # of the same run the last picture stays until there is a new one
         lanes = self.book.lanes_under(self.only)
-        if lanes is None:
+        if lanes is None or not lanes.is_whole:
             self.ask("lanes", partial(read_lanes, self.book, self.only), self._read)
         else:
             self._arrive(lanes)
