@@ -1,11 +1,10 @@
 -- Which requests took most of the time of all others together, in ns? The $top culprits, each with the causes it stands
 -- behind and how many attempts it held up; of one cause only, where $cause names one. Victims are answered requests,
 -- under the filter (SPEC F2). `whole_ns` is what all culprits took.
-WITH blamed AS (
-    SELECT culprit, cause, rid, attempt, sum(ns)::BIGINT AS ns
+WITH blamed AS NOT MATERIALIZED (
+    SELECT culprit, cause, rid, attempt, ns
     FROM causes SEMI JOIN (FROM latency WHERE status = 'ok' AND e2e_ns IS NOT NULL) AS answered USING (rid, attempt)
     WHERE culprit IS NOT NULL AND coalesce(cause = $cause::VARCHAR, true)
-    GROUP BY ALL
 ),
 most AS (
     SELECT culprit, sum(ns)::BIGINT AS ns, sum(sum(ns)) OVER ()::BIGINT AS whole_ns
@@ -14,16 +13,9 @@ most AS (
     ORDER BY ns DESC, culprit
     LIMIT $top
 ),
-by_cause AS (
-    SELECT culprit, cause, sum(ns)::BIGINT AS ns
-    FROM blamed SEMI JOIN most USING (culprit)
-    GROUP BY ALL
-),
-held_up AS (
-    SELECT culprit, count(DISTINCT (rid, attempt)) AS victims
-    FROM blamed SEMI JOIN most USING (culprit)
-    GROUP BY culprit
-),
+theirs AS MATERIALIZED (FROM blamed SEMI JOIN most USING (culprit)),
+by_cause AS (SELECT culprit, cause, sum(ns)::BIGINT AS ns FROM theirs GROUP BY ALL),
+held_up AS (SELECT culprit, count(DISTINCT (rid, attempt)) AS victims FROM theirs GROUP BY culprit),
 named AS (
     SELECT rid AS culprit, any_value(request_id) AS culprit_id, any_value(tier) AS tier,
            any_value(prompt_tokens) AS prompt_tokens
