@@ -52,6 +52,16 @@ class Finding:
         return self.sample.attribute
 
     @property
+    def having(self) -> tuple[int, int]:
+        """How many on each side have the value that tells the sides apart, or one on its side of the range."""
+        place = list(self.sample.values).index(self.value)
+        if not self.sample.is_numeric:
+            chosen = slice(place, place + 1)
+        else:
+            chosen = slice(0, place) if self.below else slice(place, None)
+        return int(self.sample.inside[chosen].sum()), int(self.sample.outside[chosen].sum())
+
+    @property
     def size(self) -> str:
         """The effect in words."""
         return next(word for least, word in SIZES if abs(self.effect) >= least)

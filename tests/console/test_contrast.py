@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console.blame.cohorts import parse_slow
 from console.cli import main
 from console.contrast import samples
-from console.contrast.answer import contrast, document
+from console.contrast.answer import Sides, contrast, document
 from console.contrast.attributes import ATTRIBUTES, LEFT_OUT, Attribute, is_told, part, term
 from console.contrast.counting import EXACT, MOST_WORDS, Sample, count_numbers, count_words
 from console.contrast.findings import LEAST, bins, judge
-from console.filter import EVERYTHING
+from console.contrast.narrowing import narrowing
+from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
 from console.session import Session, question
 from console.text.contrast import chance, contrast_lines, finding_lines, value_text
@@ -215,6 +217,41 @@ def test_the_terms_of_findings_pick_more_inside_than_outside(session: Session) -
     assert checked >= 5
 
 
+@pytest.mark.parametrize("text", ["", "id:chat-*", "prompt>=40 prompt<60"])
+def test_what_a_finding_leads_to_leaves_some_and_not_all(session: Session, text: str) -> None:
+    """Of the filter, or of the run where there is none; whatever leads nowhere says why."""
+    only = parse_filter(text)
+    found = contrast(session, only, slow=parse_slow("p90"))
+    assert found.findings is not None
+    before, led = _pairs(session, text), 0
+    for one in (*found.findings.believed, *found.findings.chance):
+        asked = narrowing(one, found.sides, whole=not only)
+        if isinstance(asked, str):
+            assert " " in asked
+        else:
+            led += 1
+            assert 0 < len(_pairs(session, str(only & Filter((asked,))))) < len(before), one.attribute.name
+    assert led
+
+
+def test_what_leads_nowhere_says_why() -> None:
+    def led(sample: Sample, *, whole: bool = False) -> str:
+        (one,) = (found := judge([sample])).believed or found.chance
+        return str(narrowing(one, Sides(EVERYTHING, EVERYTHING, *one.n), whole=whole))
+
+    low, high = [1, 2, 3] * 8, [7, 8, 9] * 8
+    assert led(numbers(high, low)) == "running>=7 is true of all requests that are selected: it would leave out none"
+    assert led(numbers(high, low), whole=True) == "running>=7"
+    assert led(numbers([*high, 1], low)) == "running>=7"
+    assert led(numbers(low, [*low, 9])) == "what differs may be chance: no value tells the sides apart"
+    assert led(numbers(high, low, ATTRIBUTES["met_decodes"])) == "no filter can ask for this"
+    words = Sample(WORD, ["free", "gold"], np.array([0, 20]), np.array([20, 0]))
+    assert led(words) == "tier:gold is true of all requests that are selected: it would leave out none"
+    rarer = Sample(WORD, ["free", "gold", "x"], np.array([0, 10, 10]), np.array([20, 10, 10]))
+    assert led(rarer) == "none of the selected requests would be left by tier:free"
+    assert led(rarer, whole=True) == "tier:free"
+
+
 def _pairs(session: Session, text: str) -> set[tuple[int, int]]:
     rows = session.picked(parse_filter(text)).to_pylist()
     return {(row["rid"], row["attempt"]) for row in rows}
@@ -233,8 +270,6 @@ def test_of_very_many_some_are_drawn_and_that_is_said(session: Session, monkeypa
 
 
 def test_without_a_selection_the_slow_answered_ones_are_compared(session: Session) -> None:
-    from console.blame.cohorts import parse_slow
-
     found = contrast(session, EVERYTHING, EVERYTHING, parse_slow("p90"))
     assert found.sides.words.startswith("slow: E2E ≥ p90")
     assert found.sides.inside == 13  # ranks 108 to 120
