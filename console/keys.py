@@ -260,7 +260,10 @@ def _editor() -> Iterator[Key]:
     """What else is pressed there is text, or moves its cursor."""
     at = Scope.EDITOR
     yield Key(at, "f5,ctrl+r,ctrl+j,ctrl+enter", "f5 ctrl+r", "ask", "Ask", "what is written", "ask", palette=False)
-    yield Key(at, "escape,tab", "esc tab", "leave", "Out of the editor", "to the answer", "leave", palette=False)
+    yield Key(at, "escape", "esc", "leave", "Out of the editor", "to the answer", "leave", palette=False)
+    yield Key(at, "tab", "tab", "take", "Take what is offered", "or out of the editor", "take", palette=False)
+    yield Key(at, "ctrl+@,ctrl+space", "ctrl+spc", "offer", "Complete the word", "offer what fits, and take it",
+              "complete", palette=False)  # fmt: skip
     yield Key(at, "ctrl+up,alt+up", "alt+↑", "recall(-1)", "Older question", "in its place", "older", palette=False)
     yield Key(at, "ctrl+down,alt+down", "alt+↓", "recall(1)", "Newer question", "in its place", "", palette=False)
 

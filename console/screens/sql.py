@@ -17,6 +17,7 @@ from console.filter import Filter
 from console.filter_language import FilterError
 from console.keys import Key, Scope, keys_of
 from console.querying.answer import Answer, Refusal, ask
+from console.querying.completing import Offer, Words, completions, read_words
 from console.querying.history import newer, older, with_query
 from console.querying.picking import picking
 from console.querying.tables import TableDoc, tables
@@ -28,6 +29,7 @@ from console.widgets.answertable import AnswerTable
 from console.widgets.browser import Browser
 from console.widgets.grid import Grid
 from console.widgets.ink import Line, clean, crop, duration
+from console.widgets.offer import OfferList
 from console.widgets.paper import Paper
 from console.widgets.sqleditor import SqlEditor
 from recorder.errors import UserError
@@ -66,15 +68,18 @@ class SqlScreen(RunScreen):
         self._history: tuple[str, ...] = ()
         self._timer: Timer | None = None
         self._turned_to: object = None
+        self._tables: tuple[TableDoc, ...] = ()
+        self._words: Words | None = None
 
     def body(self) -> ComposeResult:
         """Tables and history beside editor and answer."""
         with Horizontal():
             yield Browser()
             with Vertical(id="desk"):
-                yield SqlEditor(_FIRST, show_line_numbers=False, tab_behavior="focus")
+                yield SqlEditor(_FIRST, self._complete)
                 yield Paper(self._said, id="said")
                 yield AnswerTable()
+        yield OfferList(lambda: self.query_one(SqlEditor).offer)
 
     def on_mount(self) -> None:
         """A timer that only runs while a question does."""
@@ -91,7 +96,7 @@ class SqlScreen(RunScreen):
             self._stop()
             self.answer = None
             self.query_one(AnswerTable).show(None)
-            self.ask("tables", tables, self._know)
+            self.ask("tables", _read_tables, self._know)
         self._turned_to = self.book
         self.redraw("#said", layout=True)
 
@@ -111,7 +116,7 @@ class SqlScreen(RunScreen):
     def shown_keys(self) -> Sequence[Key]:
         """In the editor, keys that count everywhere else are text."""
         if isinstance(self.focused, SqlEditor):
-            return keys_of(Scope.EDITOR, table=self.tailtrace.keys)
+            return [key for key in keys_of(Scope.EDITOR, table=self.tailtrace.keys) if key.label]
         return super().shown_keys()
 
     def give_focus_back(self) -> None:
@@ -177,8 +182,17 @@ class SqlScreen(RunScreen):
         self.redraw("#said", layout=True)
         self.redraw_bars()
 
-    def _know(self, found: tuple[TableDoc, ...]) -> None:
-        self.query_one(Browser).know(found)
+    def _know(self, found: tuple[tuple[TableDoc, ...], Words]) -> None:
+        self._tables, self._words = found
+        self.query_one(Browser).know(self._tables)
+
+    def _complete(self, text: str, cursor: int, asked: bool) -> Offer | None:
+        """Nothing is offered before it is known what there is."""
+        return None if self._words is None else completions(text, cursor, self._tables, self._words, asked=asked)
+
+    def on_sql_editor_offered(self) -> None:
+        """Under the cursor, or away."""
+        self.query_one(OfferList).fit_to(self.query_one(SqlEditor).cursor_screen_offset)
 
     def on_sql_editor_asked(self) -> None:
         """From the editor."""
@@ -327,6 +341,10 @@ def _wrong(refusal: Refusal, width: int) -> list[Line]:
         is_drawing = line.lstrip().startswith(("LINE ", "^"))
         lines += [[(clean(line), "text")]] if is_drawing else wrapped(clean(line), max(width, 20), "bad")
     return [crop(line, width) for line in lines][:_ROOM]
+
+
+def _read_tables(session: Session, cursor: duckdb.DuckDBPyConnection) -> tuple[tuple[TableDoc, ...], Words]:
+    return tables(session, cursor), read_words(session, cursor)
 
 
 def _answer(only: Filter, sql: str, session: Session, cursor: duckdb.DuckDBPyConnection) -> Answer | Refusal:

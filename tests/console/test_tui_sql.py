@@ -66,6 +66,83 @@ async def test_how_it_looks(run: Path, size: tuple[int, int]) -> None:
         check_snapshot(app, f"sql-{size[0]}x{size[1]}")
 
 
+async def writing(pilot: Pilot[None], app: Tailtrace, text: str) -> SqlEditor:
+    """The editor, in which this is typed key by key after all that was there is deleted."""
+    editor = sql_of(app).query_one(SqlEditor)
+    editor.focus()
+    editor.write("")
+    for char in text:
+        await pilot.press("enter" if char == "\n" else "space" if char == " " else char)
+    await settle(pilot)
+    return editor
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_words_are_offered_under_the_cursor_and_taken(run: Path, size: tuple[int, int]) -> None:
+    app = build([run], "sql")
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        editor = await writing(pilot, app, "select e2")
+        check_snapshot(app, f"sql-offer-{size[0]}x{size[1]}")
+        await press(pilot, "tab")
+        assert editor.text == "select e2e_ns"
+        assert editor.offer is None
+        assert editor.has_focus
+        editor = await writing(pilot, app, "select * from req")
+        await press(pilot, "ctrl+@")
+        assert editor.text == "select * from requests"
+
+
+async def test_another_candidate_is_chosen_with_the_arrows(run: Path) -> None:
+    app = build([run], "sql")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        editor = await writing(pilot, app, "select\n* from s")
+        assert editor.offer is not None
+        second = editor.offer.candidates[1].text
+        await press(pilot, "down", "down", "up", "tab")
+        assert editor.text == f"select\n* from {second}"
+        assert editor.cursor_location == (1, len(f"* from {second}"))
+
+
+async def test_what_is_offered_is_never_in_the_way(run: Path) -> None:
+    app = build([run], "sql")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        editor = await writing(pilot, app, "select ri")
+        assert editor.offer is not None
+        await press(pilot, "escape")
+        assert editor.offer is None
+        assert editor.has_focus, "the first escape is for the list"
+        await press(pilot, "d")
+        await press(pilot, "enter")
+        assert editor.text == "select rid\n", "enter begins a line"
+        editor = await writing(pilot, app, "select ri")
+        await press(pilot, "left")
+        assert editor.offer is None, "who moves away is not followed"
+        editor = await writing(pilot, app, "select ri")
+        await press(pilot, "f5")
+        assert editor.offer is None
+        editor.write("select rid from requests")
+        editor.focus()
+        await press(pilot, "tab")
+        assert editor.text == "select rid from requests", "what is recalled is whole"
+        assert not editor.has_focus, "without an offer tab leads out"
+
+
+async def test_who_asks_is_offered_what_may_begin(run: Path) -> None:
+    app = build([run], "sql")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        editor = await writing(pilot, app, "select * from ")
+        assert editor.offer is None
+        await press(pilot, "ctrl+space")
+        assert editor.offer is not None
+        assert "requests" in screen_text(app)
+        await press(pilot, "ctrl+z")
+        assert editor.offer is None
+
+
 async def test_what_is_wrong_is_shown_where_it_is(run: Path) -> None:
     app = build([run], "sql")
     async with app.run_test(size=(120, 40)) as pilot:
