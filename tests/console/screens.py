@@ -5,7 +5,9 @@ import difflib
 import os
 import time
 from pathlib import Path
+from typing import Any
 
+from textual.app import App
 from textual.pilot import Pilot
 
 from console.app import Tailtrace
@@ -19,23 +21,41 @@ _DEADLINE_S = 60
 async def settle(pilot: Pilot[None]) -> None:
     """Wait until no question is being answered and everything that was answered is on screen.
 
-    An answer may lead to another question: it is quiet once it has been twice, with all messages handled in between.
+    An answer may lead to another question: it is quiet once nobody asks after all messages have been handled.
     """
     deadline = time.monotonic() + _DEADLINE_S
-    quiet = 0
-    while quiet < 2:
-        await pilot.pause()
-        quiet = 0 if busy() else quiet + 1
+    await handled(pilot.app)
+    while busy():
         assert time.monotonic() < deadline, "a question was never answered"
-        if not quiet:
-            await asyncio.sleep(0.005)
-    await pilot.pause()
+        await asyncio.sleep(0.001)
+        if not busy():
+            await handled(pilot.app)
+
+
+async def handled(app: App[Any]) -> None:
+    """Wait until every message is handled, and those that their handling sends, and what they change is on screen.
+
+    Looking twice, because what is posted from outside the loop arrives a turn later.
+    """
+    quiet = 0
+    while quiet < 2 and app._running:
+        quiet = 0 if await _one_round(app) else quiet + 1
+
+
+async def _one_round(app: App[Any]) -> bool:
+    """Let everybody handle what waits for them, and draw; whether more messages wait by now."""
+    await asyncio.sleep(0)
+    if not await Pilot(app)._wait_for_screen():
+        return False
+    app.screen._on_timer_update()
+    return any(not node._message_queue.empty() or node._next_callbacks for node in (app, *app._registry))
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Press keys, and wait for what they ask."""
-    await pilot.press(*keys)
-    await settle(pilot)
+    """Press keys, and wait for what each of them asks."""
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
 
 
 def screen_text(app: Tailtrace) -> str:

@@ -39,7 +39,7 @@ def test_it_leaves_two_sound_runs_and_prints_their_comparison(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--workload", "missing.jsonl"], "missing.jsonl"),
+        (["--model", "tiny", "--workload", "missing.jsonl"], "missing.jsonl"),
         (["--model", "no-such-model"], "no-such-model"),
     ],
 )

@@ -42,14 +42,18 @@ def answer(model: LoadedModel, limit: int = 32) -> tuple[str, bool]:
     return text + stream.flush(), False
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "auto"])
-def test_it_knows_the_capital_of_france(dtype: str) -> None:
-    assert answer(load(dtype)) == (ANSWER, True)
+@pytest.fixture(scope="module", params=["fp32", "auto"])
+def model(request: pytest.FixtureRequest) -> LoadedModel:
+    return load(request.param)
 
 
-def test_its_tokens_are_whole() -> None:
+def test_it_knows_the_capital_of_france(model: LoadedModel) -> None:
+    assert answer(model) == (ANSWER, True)
+
+
+def test_its_tokens_are_whole(model: LoadedModel) -> None:
     """ChatML by the template in the file: markers are single tokens, and digits stand alone."""
-    tokenizer = load("fp32").tokenizer
+    tokenizer = model.tokenizer
     prompt = tokenizer.encode_chat(QUESTION)
     assert prompt.count(tokenizer.encode("<|im_start|>")[0]) == 3
     assert tokenizer.backend.decode(prompt, skip_special_tokens=False).endswith(
