@@ -150,6 +150,8 @@ class Tailtrace(App[None]):
             screen.refresh_run()
         elif self.place == len(self.books) - 1 and self._pace.ready(busy=busy()) and watch.due():
             screen.reload_run()
+        if watch.has_ended():
+            screen.ask_health()
         screen.redraw_bars()
 
     def action_live(self) -> None:

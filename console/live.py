@@ -71,7 +71,7 @@ class LocalFeed(Feed):
         state = run_state(self._run)
         ends = self._history.ends(self._history.sealed())
         word = "" if state == "recording" else f"the run is {state}" if state == "sealed" else "the recorder has gone"
-        self._standing = replace(self._standing, ends=ends, word=word)
+        self._standing = replace(self._standing, ends=ends, word=word, over=state != "recording")
 
 
 class RemoteFeed(Feed):
@@ -116,7 +116,7 @@ class RemoteFeed(Feed):
     async def _until_cancelled(self) -> None:
         self._following = asyncio.ensure_future(self._follow())
         await asyncio.wait([self._following])
-        if self._mirrors:
+        if self._standing is not None and not self._standing.over:
             self._mirrors[-1].close(sealed=False)
         if not self._following.cancelled() and (error := self._following.exception()):
             self._fail(error)
@@ -151,17 +151,25 @@ class RemoteFeed(Feed):
                 )
             case Missed():
                 self._standing = replace(self._standing, missed=self._standing.missed + event.count())
-            case Disconnected():
+            case Disconnected() if not self._standing.over:
                 self._standing = replace(self._standing, word="cut off, trying again")
             case Finished():
-                mirror.flush()
-                ends = dict(self._client.position or {})
-                self._standing = replace(self._standing, ends=ends, word="the run has ended")
+                self._finish(mirror, sealed=event.state == "sealed")
+
+    def _finish(self, mirror: Mirror, *, sealed: bool) -> None:
+        """The run has ended there, or its recorder has left it open for the next one. Another run may still come."""
+        assert self._standing is not None
+        word = "the run is sealed, waiting for another" if sealed else "the recorder has left, waiting for the next"
+        if sealed:
+            mirror.close(sealed=True)
+        else:
+            mirror.flush()
+        self._standing = replace(self._standing, ends=dict(self._client.position or {}), word=word, over=sealed)
 
     def _greet(self, event: Connected) -> None:
         """A stream begins or goes on. Another run gets a mirror of its own."""
         if not self._mirrors or event.before is not None:
-            if self._mirrors:
+            if self._standing is not None and not self._standing.over:
                 self._mirrors[-1].close(sealed=True)
             self._mirrors.append(Mirror(Path(self._folder.name), event.info))
             self._standing = Standing(self._mirrors[-1].run, {})

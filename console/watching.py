@@ -18,7 +18,7 @@ _LONGEST_REST: Final = 30
 class Standing:
     """What a feed knows at one instant: the folder of the run, where its rings end, how late that is, what was missed.
 
-    `word` says what else there is to say: that the connection broke, or how the run ended.
+    `word` says what else there is to say: that the connection broke, or how the run ended; `over` that it has ended.
     """
 
     run: Path
@@ -27,6 +27,7 @@ class Standing:
     behind: int = 0
     missed: int = 0
     word: str = ""
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class Watch:
     def __init__(self, standing: Callable[[], Standing]) -> None:
         self._standing = standing
         self.mode: Mode = Following({})
+        self._over = False
 
     @property
     def run(self) -> Path:
@@ -89,9 +91,14 @@ class Watch:
         self.mode = replace(self.mode, shown=ends)
         return True
 
+    def has_ended(self) -> bool:
+        """Whether the run has ended since this was asked last: held views say so too."""
+        before, self._over = self._over, self._standing().over
+        return self._over and not before
+
     def begin(self) -> None:
         """Another run is recorded: follow it."""
-        self.mode = Following({})
+        self.mode, self._over = Following({}), False
 
     def look(self, *, at_the_edge: bool) -> None:
         """Somebody looks at the newest records, or at others: then nothing may move under their eyes."""
@@ -112,7 +119,7 @@ class Watch:
     def note(self) -> Line:
         """For the status line: following or held, and what a viewer has to know about the way here."""
         standing = self._standing()
-        line: Line = [("live", "good bold")]
+        line: Line = [("ended", "warn bold")] if standing.over else [("live", "good bold")]
         if isinstance(self.mode, Held):
             line = [("held ", "warn bold"), (f"+{self.new:,}", "strong"), ("  G", "accent"), (" live", "muted")]
         if standing.missed:

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from console.asking import Asker, Question, Superseded
 from console.book import Book, Health, read_health, read_names
 from console.exporting import Shown, save
-from console.filter import EVERYTHING, Filter
+from console.filter import Filter
 from console.keys import Key, Scope, footer_keys
 from console.screens.bindings import bindings
 from console.session import Session
@@ -171,7 +171,7 @@ class RunScreen(Screen[None]):
         if self._shown is None or (self._shown[0], self._shown[2]) != (self.book, self.only):
             self._counts = None
         self._shown = wanted
-        self.ask("health", read_health, self._healthy)
+        self.ask_health()
         if self.only:
             self.ask("counts", partial(_read_counts, self.only, self.on_screen()), self._counted)
         self.turn()
@@ -180,6 +180,10 @@ class RunScreen(Screen[None]):
     def laid(self, lines: Sequence[Line]) -> list[Line]:
         """Lines of a page as dense as all screens are to be."""
         return dense(lines) if self.tailtrace.compact else list(lines)
+
+    def ask_health(self) -> None:
+        """How the run stands, which all screens say."""
+        self.ask("health", read_health, self._healthy)
 
     def fit_density(self) -> None:
         """Be as compact as all screens are to be: the class `-compact` takes away what is only air."""

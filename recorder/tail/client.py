@@ -37,10 +37,6 @@ from recorder.tail.wire import (
 
 _FIRST_DELAY_S: Final = 0.2
 _MOST_DELAY_S: Final = 10.0
-_HINTS: Final[dict[int, str]] = {
-    HTTPStatus.UNAUTHORIZED: "; give it with --token",
-    HTTPStatus.NOT_FOUND: "; a tail has a port of its own: the server says which when it starts, as does RUN/tail.json",
-}
 _GRACE_S: Final = 10.0
 """How long a run without a recorder may wait for the next one before it counts as killed."""
 
@@ -247,7 +243,11 @@ class TailClient:
             _hopeless(f"{door.url} is no address of a tail: it looks like ws://HOST:PORT/tail", error)
         if isinstance(error, InvalidStatus) and error.response.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
             status, said = error.response.status_code, (error.response.body or b"").decode("utf-8", "replace").strip()
-            hint = _HINTS.get(status, "")
+            hint = "; give it with --token" if status == HTTPStatus.UNAUTHORIZED else ""
+            if status == HTTPStatus.NOT_FOUND:
+                said = (
+                    "it is no tail, which has a port of its own: the server says it at its start, as does RUN/tail.json"
+                )
             _hopeless(f"{door.url} answers {status}: {said or 'it is no tail'}{hint}", error)
         if self._run is None and self._run_id is None:
             _hopeless(f"{door.url} can't be reached ({error}): is an engine serving there?", error)

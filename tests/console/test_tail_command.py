@@ -236,7 +236,7 @@ def test_a_server_that_is_no_tail_is_told_from_one() -> None:
         with tail(f"http://127.0.0.1:{server.server_port}", "--json") as tailing:
             assert tailing.wait() == 2
         server.shutdown()
-    assert "a tail has a port of its own" in "".join(tailing.words)
+    assert "it is no tail, which has a port of its own" in "".join(tailing.words)
 
 
 def test_a_run_of_a_newer_schema_is_refused(tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from console.book import Book
 from console.live import Feed, LocalFeed, RemoteFeed
 from console.replay import Replay
 from console.screens.timeline import TimelineScreen
+from console.screentable import SCREENS
 from console.watching import Following, Held, Mode, Pace, Standing, Watch
 from recorder.drain import Drain, RecordSettings
 from recorder.errors import UserError
 from recorder.producer import RingProducer
-from recorder.run import ClockAnchor, RunInfo, create_run, hold_lock, lock_path
+from recorder.run import ClockAnchor, RunInfo, create_run, finish, hold_lock, lock_path
 from recorder.tables import open_tables
 from recorder.tail.server import TailServer
 from tests.console.screens import press, screen_text
@@ -170,6 +171,29 @@ async def test_the_end_of_the_recorder_is_said(tmp_path: Path) -> None:
         await comes(pilot, has(app, "the recorder has gone"), "it is said")
 
 
+@pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
+async def test_every_screen_says_that_the_run_has_ended_and_goes_on(
+    engine: Engine, far: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.tail.client._MOST_DELAY_S", 0.2)
+    server = TailServer(engine.run, "127.0.0.1", None)
+    server.start()
+    async with watching(RemoteFeed(server.door.url, None, "start") if far else LocalFeed(engine.run)) as (app, pilot):
+        await comes(pilot, lambda: lanes_shown(app) == lanes_written(engine.run), "what there is")
+        await pilot.press("home")
+        await comes(pilot, has(app, "held"), "the view is held")
+        await asyncio.to_thread(server.stop, "sealed")
+        finish(engine.run)
+        await comes(pilot, has(app, "■ sealed"), "a held view says it too")
+        await pilot.press("G")
+        for place in SCREENS:
+            await pilot.press("escape", place.key)
+            await comes(pilot, has(app, "the run is sealed"), f"{place.name} says it")
+            assert "● recording" not in screen_text(app)
+        await pilot.press("escape", "2", "k", "enter")
+        await comes(pilot, has(app, "sum"), "the causes of a request are there still")
+
+
 async def test_a_run_elsewhere_is_mirrored(engine: Engine) -> None:
     with served(engine.run) as server:
         async with watching(RemoteFeed(server.door.url, None, "start")) as (app, pilot):
@@ -194,7 +218,7 @@ async def test_another_run_elsewhere_gets_its_own_page(tmp_path: Path, monkeypat
     async with watching(RemoteFeed(server.door.url, None, "start")) as (app, pilot):
         await comes(pilot, lambda: lanes_shown(app) == lanes_written(engines[0].run), "the first run")
         await asyncio.to_thread(server.stop, "sealed")
-        await comes(pilot, has(app, "trying again"), "it is said")
+        await comes(pilot, has(app, "the run is sealed, waiting for another"), "it is said")
         successor = TailServer(engines[1].run, "127.0.0.1", server.door.port)
         successor.start()
         await comes(pilot, lambda: app.book.name == engines[1].run.name, "the second run")
@@ -291,6 +315,7 @@ def test_following_and_holding() -> None:
         (Standing(Path("a"), {}, late_ns=2_500_000_000, behind=1234), "live  2.5 s late, 1,234 behind"),
         (Standing(Path("a"), {}, missed=5000), "live  5,000 missed"),
         (Standing(Path("a"), {}, word="cut off, trying again"), "live  cut off, trying again"),
+        (Standing(Path("a"), {}, word="the run is sealed", over=True), "ended  the run is sealed"),
     ],
 )
 def test_what_the_status_line_says(standing: Standing, words: str) -> None:
