@@ -2,6 +2,8 @@
 
 import difflib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -18,6 +20,8 @@ STAMPS: Final = ("arrival", "admitted", "queued", "first_scheduled", "first_toke
 
 _NUMBER: Final = re.compile(r"(?:req:)?(\d{1,18})")
 _SUGGESTIONS: Final = 3
+_LOOKED_THROUGH: Final = 10_000
+"""Ids among which one that looks alike is looked for."""
 _FOREVER: Final = 2**63 - 1
 
 
@@ -79,6 +83,7 @@ def find(session: Session, wanted: str) -> list[dict[str, Any]]:
 def life_of(session: Session, rid: int, attempt: int, cursor: "duckdb.DuckDBPyConnection | None" = None) -> Life:
     """All that is known of one attempt but its causes and its family, which take longer: they are empty. A cursor lets
     the caller interrupt."""
+    cursor = cursor if cursor is not None else session.connect()
     ask = partial(session.ask, cursor=cursor)
     request = rows(ask("request", rid=rid, attempt=attempt))[0]
     since, until = _lifetime(request)
@@ -99,12 +104,27 @@ def life_of(session: Session, rid: int, attempt: int, cursor: "duckdb.DuckDBPyCo
         events=events,
     )
     if reach is not None:
-        life["passes"] = rows(ask("request_passes", rid=rid, **reach))
-        life["neighbours"] = rows(ask("request_neighbours", rid=rid, **reach))
-        life["steps"] = rows(ask("request_steps", rid=rid, **reach))
+        with _only_passes(session, cursor, reach):
+            life["passes"] = rows(ask("request_passes", rid=rid, **reach))
+            life["neighbours"] = rows(ask("request_neighbours", rid=rid, **reach))
+            life["steps"] = rows(ask("request_steps", rid=rid, **reach))
         stalls = ask("request_stalls", worker=reach["worker"], since=since, until=until)
         life["gaps"] = _gaps(life, Stalls.read(stalls))
     return life
+
+
+@contextmanager
+def _only_passes(session: Session, cursor: "duckdb.DuckDBPyConnection", reach: dict[str, Any]) -> Iterator[None]:
+    """On the cursor `slices` and `steps` are those of these passes, read once: each question would read files again."""
+    where = "WHERE worker = $worker AND step BETWEEN $first AND $last"
+    held = {table: session.query(f"FROM {table} {where}", cursor=cursor, **reach) for table in ("slices", "steps")}
+    for table, rows_of_it in held.items():
+        cursor.register(table, rows_of_it)
+    try:
+        yield
+    finally:
+        for table in held:
+            cursor.unregister(table)
 
 
 def causes_of(session: Session, life: Life, cursor: "duckdb.DuckDBPyConnection | None" = None) -> list[dict[str, Any]]:
@@ -151,13 +171,14 @@ def _told(gap: Gap, names: dict[int, str | None]) -> TokenGap:
 
 
 def _hint(session: Session, wanted: str) -> str:
-    known = session.ask("per_request")["request_id"].to_pylist()
+    known: list[str] = session.ask("request_ids", most=_LOOKED_THROUGH)["request_id"].to_pylist()
     if not known:
         return "it has none at all"
-    near = difflib.get_close_matches(wanted, known[:10_000], n=_SUGGESTIONS, cutoff=0.5)
+    near = difflib.get_close_matches(wanted, dict.fromkeys(known), n=_SUGGESTIONS, cutoff=0.5)
     if near:
         return f"did you mean {', '.join(near)}?"
-    return f"its ids are like {known[0]}, and req:NUMBER names one by its number in the run"
+    like = f"its ids are like {known[0]}" if known[0] else "not all have ids"
+    return f"{like}, and req:NUMBER names one by its number in the run"
 
 
 def _int(value: object) -> int:

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from console.cli import main
-from console.request import RequestNotFoundError, lives
+from console.request import RequestNotFoundError, family_of, life_of, lives
 from console.session import Session
 from console.text.request import request_lines
 from console.widgets.ink import width_of
+from recorder.errors import UserError
 from recorder.words import Status
 from tests.console.runs import request, write_run
 from tests.console.test_report import ODD_RUNS, check_golden_text, text
@@ -42,6 +43,31 @@ def test_an_unknown_request_gets_a_hint(golden: Session, tmp_path: Path) -> None
         lives(golden, "999")
     with Session(write_run(tmp_path, {}, "bare")) as bare, pytest.raises(RequestNotFoundError, match="none at all"):
         lives(bare, "1")
+    nameless = {"requests": [request(1, 0, request_id=None)]}
+    with (
+        Session(write_run(tmp_path, nameless, "nameless")) as found,
+        pytest.raises(UserError, match="req:NUMBER names"),
+    ):
+        lives(found, "anybody")
+
+
+def test_a_cursor_tells_of_one_request_after_the_other(golden: Session) -> None:
+    """What was looked at for the first one is not in the way of the second."""
+    with golden.connect() as cursor:
+        told = [life_of(golden, rid, 1, cursor) for rid in (1, 2, 1)]
+        passes = golden.query("SELECT count(*) AS n FROM steps", cursor=cursor)["n"].to_pylist()
+    assert told[0] == told[2] == life_of(golden, 1, 1)
+    assert told[1] == life_of(golden, 2, 1)
+    assert passes == golden.query("SELECT count(*) AS n FROM steps")["n"].to_pylist()
+
+
+def test_a_family_is_followed_both_ways_through_its_retries(tmp_path: Path) -> None:
+    chain = [request(rid, rid, request_id=f"try-{rid}") | {"retry_of": rid - 1 or None} for rid in range(1, 5)]
+    others = [request(5, 5, request_id="try-2"), request(6, 6, request_id=""), request(7, 7, request_id="")]
+    with Session(write_run(tmp_path, {"requests": [*chain, *others]})) as session:
+        families = {rid: [row["rid"] for row in family_of(session, life_of(session, rid, 1))] for rid in range(1, 8)}
+    assert families == {1: [1, 2, 3, 4], 2: [1, 2, 3, 4, 5], 3: [1, 2, 3, 4], 4: [1, 2, 3, 4], 5: [1, 2, 3, 4, 5],
+                        6: [6], 7: [7]}  # fmt: skip
 
 
 def test_causes_name_their_culprits_and_roots(golden: Session) -> None:

@@ -73,6 +73,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "request_passes": {"rid": 1, "worker": 0, "first": 1, "last": 3},
     "request_neighbours": {"rid": 1, "worker": 0, "first": 1, "last": 2},
     "request_attempts": {"rid": 1, "id": "req-1"},
+    "request_ids": {"most": 2},
     "lived_phase": {"phase": "queue"},
     "request_stalls": {"worker": 0, "since": 0, "until": 27 * MS},
     "next_slow": {"limit": 20 * MS, "arrival": 0, "rid": 1, "way": 1},
