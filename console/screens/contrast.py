@@ -1,7 +1,7 @@
 """Contrast: what sets the filter's requests apart from the rest of the run, or the slow ones from the others."""
 
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import duckdb
 import pyarrow as pa
@@ -22,12 +22,14 @@ from console.screens.base import RunScreen
 from console.screens.bindings import bindings
 from console.session import Session
 from console.text.contrast import contrast_lines, finding_lines, foot_lines, head_lines, ranking
-from console.text.paint import paint
+from console.text.paint import paint, wrapped
 from console.widgets.ink import Line, crop
 from console.widgets.paper import Paper
 from console.widgets.spots import Spot
 from console.widgets.tabs import Placed, Table
 
+_REFUSED_SLOW: Final = "o takes others for the slow ones; / says with a filter whom to compare with the rest"
+_REFUSED_FILTER: Final = "/ changes the filter: it says whom to compare with the rest"
 Quick = tuple[Sides, Chosen, list[Sample], Contrast]
 
 
@@ -171,7 +173,7 @@ class ContrastScreen(RunScreen):
             return Table([[("comparing …", "muted")]])
         head = head_lines(found, width)
         if found.findings is None:
-            return Table(head)
+            return Table([*head, [], *wrapped(_REFUSED_FILTER if self.only else _REFUSED_SLOW, width)])
         table = ranking(found.findings, width, chance_too=True)
         pending: list[Line] = [[("causes, phases and neighbours join when they are known …", "muted")]]
         foot = pending if self._pending else []

@@ -1,6 +1,7 @@
 """A contrast as lines: attributes ranked by effect, with both sides' values and, where there is room, histograms."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from math import floor, log10
 from typing import Final
 
@@ -14,13 +15,18 @@ from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, 
 from console.widgets.tabs import Table
 
 _TITLE: Final = 27
+_ROOMY: Final = 9
+"""So many cells more a title gets where they are to spare: those of words are long."""
 _BAR: Final = 13
-_VALUE: Final = 12
+_VALUE: Final = 11
 _CELLS: Final = 10
-_BARS: Final = 86
-_WIDE: Final = 109
-"""Widths from which on there are bars, and histograms."""
+_NARROW: Final = 71
+_BARS: Final = 84
+_WIDE: Final = 107
+"""Widths of a row without bars, and from which on there are bars, and histograms."""
+_LEAST_ROWS: Final = 3
 _TALLEST: Final = 12
+"""Rows of a histogram: so many at least, and at most."""
 
 
 def contrast_lines(found: Contrast, width: int) -> list[Line]:
@@ -34,9 +40,9 @@ def contrast_lines(found: Contrast, width: int) -> list[Line]:
 def head_lines(found: Contrast, width: int) -> list[Line]:
     """Who is compared with whom, and why nothing is concluded where that is so."""
     sides = found.sides
-    against = clean(str(sides.against)) or "all"
+    among = f" of {clean(str(sides.against))}" if sides.against else ""
     told = f"{counted(sides.inside, 'request')} of {clean(str(sides.selection)) or 'all'}"
-    lines = wrapped(f"{told} against {sides.outside:,} others of {against}", width, "text")
+    lines = wrapped(f"{told} against {sides.outside:,} others{among}", width, "text")
     lines += wrapped(clean(sides.words), width) if sides.words else []
     if sides.drawn is not None:
         lines += wrapped(f"compared: {sides.drawn[0]:,} and {sides.drawn[1]:,} of them, drawn at random", width)
@@ -49,18 +55,19 @@ def ranking(findings: Findings, width: int, *, chance_too: bool = False) -> Tabl
     if not findings.believed:
         head += wrapped("nothing: what differs may be chance", width, "text")
     shown = [*findings.believed, *(findings.chance if chance_too else [])]
-    bars, sparks = width >= _BARS, width >= _WIDE
+    least = max(each for each in (_NARROW, _BARS, _WIDE) if each <= max(width, _NARROW))
+    title = _TITLE + min(max(width - least, 0), _ROOMY)
     heads = f"{'effect':>9}{'inside':>{_VALUE}}{'outside':>{_VALUE}}  chance"
-    head.append([(" " * (_TITLE + 3 + (_BAR if bars else 0)) + heads if shown else "", HEADS)])
-    return Table(head, [_row(finding, bars=bars, sparks=sparks) for finding in shown])
+    head.append([(" " * (title + 3 + (_BAR if least >= _BARS else 0)) + heads if shown else "", HEADS)])
+    return Table(head, [_row(finding, title, bars=least >= _BARS, sparks=least >= _WIDE) for finding in shown])
 
 
-def _row(finding: Finding, *, bars: bool, sparks: bool) -> Line:
+def _row(finding: Finding, title: int, *, bars: bool, sparks: bool) -> Line:
     is_believed = finding.q <= BELIEVED
     sides = tuple(fit(text, _VALUE - 1, "right") for text in sides_of(finding))
     return [
         ("  " if is_believed else "? ", "muted"),
-        (fit(clean(_title(finding)), _TITLE), "text" if is_believed else "muted"),
+        (fit(clean(_title(finding)), title), "text" if is_believed else "muted"),
         *(signed_bar(finding.effect, _BAR, "accent", "accent") if bars else []),
         (f"{finding.effect:>+9.2f}", "strong" if is_believed else "muted"),
         (f" {sides[0]}", "run.b"),
@@ -110,7 +117,10 @@ def chance(p: float) -> str:
 
 def finding_lines(finding: Finding, width: int, height: int) -> list[Line]:
     """One attribute in full: both histograms, what tells the sides apart, and how sure that is."""
-    return [crop(line, width) for line in [*_about(finding, width), [], *_both(finding, width, height)]]
+    about = list(_about(finding, width))
+    room = height - len(about)
+    blank: list[Line] = [[]] if room > _LEAST_ROWS else []
+    return [crop(line, width) for line in [*about, *blank, *_both(finding, width, room - len(blank))]]
 
 
 def _about(finding: Finding, width: int) -> Iterator[Line]:
@@ -121,20 +131,24 @@ def _about(finding: Finding, width: int) -> Iterator[Line]:
     yield [("inside  ", "run.b bold"), (f"{what} {sides[0]}, n = {n[0]:,}", "text")]
     yield [("outside ", "run.a bold"), (f"{what} {sides[1]}, n = {n[1]:,}", "text")]
     v = f", Cramér's V {finding.v:.2f}" if finding.v is not None else ""
-    told = f"effect {finding.effect:+.2f} ({finding.size}){v}; by chance: p {chance(finding.p)}, q {chance(finding.q)}"
-    yield from wrapped(told, width, "text")
+    effect = f"effect {finding.effect:+.2f} ({finding.size}){v}"
+    by_chance = f"by chance: p {chance(finding.p)}, q {chance(finding.q)}"
+    both = f"{effect}; {by_chance}"
+    for told in (both,) if len(both) <= width else (effect, by_chance):
+        yield from wrapped(told, width, "text")
     asked = term(attribute, finding.value, below=finding.below)
     yield from wrapped(
-        f"apart most at: {clean(str(asked))}" if asked is not None else "no filter can ask this", width, "muted"
+        f"apart most at: {clean(str(asked))}" if asked is not None else "no filter can ask for this", width, "muted"
     )
 
 
 def _both(finding: Finding, width: int, height: int) -> Iterator[Line]:
     """Side by side in one row a cell or word: the share of the inside over that of the outside."""
-    rows = _words(finding) if not finding.sample.is_numeric else _numbers(finding, min(height - 7, _TALLEST))
+    height = max(height, _LEAST_ROWS)
+    rows = _words(finding) if not finding.sample.is_numeric else _numbers(finding, min(height, _TALLEST))
     most = max((max(one, other) for _, one, other in rows), default=0.0) or 1.0
     room = max((width - 16 - 16) // 2, 1)
-    for label, one, other in rows[: max(height - 7, 3)]:
+    for label, one, other in rows[:height]:
         yield [
             (fit(clean(label), 15, "right") + " ", "muted"),
             *bar(one / most, room, "run.b"),
@@ -145,18 +159,25 @@ def _both(finding: Finding, width: int, height: int) -> Iterator[Line]:
 
 
 def _words(finding: Finding) -> list[tuple[str, float, float]]:
-    sample, (n, m) = finding.sample, finding.n
-    rows = [
-        ("others" if value is None else str(value) or "(none)", int(one) / n, int(other) / m)
-        for value, one, other in zip(sample.values, sample.inside, sample.outside, strict=True)
-    ]
-    return sorted(rows, key=lambda row: -max(row[1:]))
+    names = ("others" if value is None else str(value) or "(none)" for value in finding.sample.values)
+    return sorted(_shares(finding, names), key=lambda row: -max(row[1:]))
 
 
 def _numbers(finding: Finding, cells: int) -> list[tuple[str, float, float]]:
-    cells = max(cells, 3)
-    labels = (f"from {value_text(edge, finding.attribute.unit)}" for edge in bin_edges(finding, cells))
-    return list(zip(labels, *bins(finding, cells), strict=True))
+    """One row a value where they are few, else one a cell; cells that are called alike are one."""
+    values, unit = finding.sample.values, finding.attribute.unit
+    if len(values) <= cells:
+        return list(_shares(finding, (value_text(int(str(value)), unit) for value in values)))
+    labels = [f"from {value_text(edge, unit)}" for edge in bin_edges(finding, cells)]
+    cellwise = groupby(zip(labels, *bins(finding, cells), strict=True), key=lambda cell: cell[0])
+    together = ((label, list(same)) for label, same in cellwise)
+    return [(label, sum(one for _, one, _ in same), sum(other for _, _, other in same)) for label, same in together]
+
+
+def _shares(finding: Finding, names: Iterable[str]) -> Iterator[tuple[str, float, float]]:
+    sample, (n, m) = finding.sample, finding.n
+    for name, one, other in zip(names, sample.inside, sample.outside, strict=True):
+        yield name, int(one) / n, int(other) / m
 
 
 def foot_lines(found: Contrast, width: int, *, chance_too: bool = True) -> list[Line]:

@@ -20,7 +20,7 @@ from console.contrast.narrowing import narrowing
 from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
 from console.session import Session, question
-from console.text.contrast import chance, contrast_lines, finding_lines, value_text
+from console.text.contrast import chance, contrast_lines, finding_lines, ranking, value_text
 from console.widgets.ink import width_of
 from recorder.schema import REQUESTS
 from tests.console import tui_runs
@@ -332,3 +332,33 @@ def test_small_numbers_fit_their_column() -> None:
     ]  # fmt: skip
     assert value_text(1500, "us") == "1.50ms"
     assert value_text(125, "permille") == "12.5%"
+
+
+def test_few_values_are_told_one_by_one_and_cells_that_are_called_alike_are_one() -> None:
+    def labels(sample: Sample) -> list[str]:
+        (one,) = (found := judge([sample])).believed or found.chance
+        lines = ["".join(text for text, _ in line) for line in finding_lines(one, 80, 20)]
+        return [line[:15].strip() for line in lines if "%" in line[15:]]
+
+    assert labels(numbers([0, 1, 40] * 8, [0, 2, 3] * 8)) == ["0", "1", "2", "3", "40"]
+    many = labels(numbers([*range(12)] * 4, [0, 1, 2, 3] * 8 + [11, 12, 13]))
+    assert many == sorted(set(many), key=many.index)
+    assert many[0] == "from 0"
+
+
+def test_all_that_is_told_of_an_attribute_fits_with_three_rows_of_it_at_least() -> None:
+    (one,) = judge([numbers([*range(20, 40)] * 2, [*range(20)] * 2)]).believed
+    for width, height in ((78, 8), (44, 40), (60, 20)):
+        lines = ["".join(text for text, _ in line) for line in finding_lines(one, width, height)]
+        assert len(lines) <= height
+        assert sum("from " in line for line in lines) >= 3
+        assert any(line.startswith("by chance: p") or "; by chance: p" in line for line in lines)
+
+
+def test_a_title_has_the_cells_that_are_to_spare() -> None:
+    words = Sample(ATTRIBUTES["culprit_prompt"], ["", "8192-32767"], np.array([0, 30]), np.array([30, 0]))
+    found = judge([words])
+    for width, whole in ((73, False), (78, True), (84, False), (104, True), (107, False), (118, True)):
+        (row,) = ranking(found, width).rows
+        assert width_of(row) < width
+        assert any(text.strip() == "its culprit's prompt 8192-32767" for text, _ in row) is whole
