@@ -1,5 +1,6 @@
 """The console: which runs are on the shelf, which screen shows them. Screens and widgets do the rest."""
 
+import asyncio
 import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -15,6 +16,7 @@ from console.book import Book
 from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
 from console.keymap import Keymap, textual_keymap, with_keymap
+from console.leaving import leave_when_told
 from console.remembering import Memory, Preferences, Remembered
 from console.screentable import SCREENS, Place
 from console.theme import SCHEMES, Scheme, colours_of
@@ -119,6 +121,7 @@ class Tailtrace(App[None]):
 
     async def on_mount(self) -> None:
         """Begin with the screen that was asked for, and with what is remembered of the runs."""
+        leave_when_told(asyncio.get_running_loop(), lambda code: self.exit(return_code=code))
         for book in self.books:
             self.recall(book)
         self._recall_preferences()

@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0
 TAKE_SCREEN = b"\x1b[?1049h"
 LEAVE_SCREEN = b"\x1b[?1049l"
+HIDE_CURSOR = b"\x1b[?25l"
 SHOW_CURSOR = b"\x1b[?25h"
+NO_MOUSE = (b"\x1b[?1000l", b"\x1b[?1003l", b"\x1b[?1006l")
 
 
 class OnTerminal:
@@ -101,6 +104,31 @@ def test_it_opens_and_gives_the_terminal_back(tmp_path: Path) -> None:
     assert console.end() == 0
     assert LEAVE_SCREEN in console.seen
     assert SHOW_CURSOR in console.seen
+
+
+@pytest.mark.parametrize("command", ["open", "tail"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_console_that_is_told_to_end_gives_the_terminal_back(
+    tmp_path: Path, command: str, number: signal.Signals
+) -> None:
+    console = OnTerminal("-m", "console.cli", command, str(one_request(tmp_path)))
+    console.until(b"TTFT" if command == "open" else b"Pass")
+    os.kill(console.pid, number)
+    assert console.end() == 128 + number
+    last = console.seen[console.seen.index(HIDE_CURSOR) :]
+    assert all(words in last for words in (LEAVE_SCREEN, SHOW_CURSOR, *NO_MOUSE))
+    assert b"Traceback" not in console.seen
+
+
+def test_a_console_whose_terminal_has_gone_ends(tmp_path: Path) -> None:
+    console = OnTerminal("-m", "console.cli", "open", str(one_request(tmp_path)))
+    console.until(b"TTFT")
+    os.close(console.terminal)
+    deadline = time.monotonic() + DEADLINE_S
+    while (ended := os.waitpid(console.pid, os.WNOHANG))[0] == 0:
+        assert time.monotonic() < deadline, "nobody can see it any more, and it is there"
+        time.sleep(0.05)
+    assert os.waitstatus_to_exitcode(ended[1]) == 128 + signal.SIGHUP
 
 
 BROKEN = """
