@@ -2,15 +2,20 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from console.lane_columns import Columns
 from console.narrow import Narrow, Words, narrow
+from console.session import Session
 from console.timeline import Ints
 from recorder.schema import NONE
+from recorder.words import EventKind, Reason
+
+if TYPE_CHECKING:
+    import duckdb
 
 _ARRIVAL: Final = "arrival"
 _RETURNED: Final = "returned"
@@ -30,10 +35,10 @@ class Change:
 
 
 class Changes:
-    """All of a run. The workers' are rows `t, rid, kind, reason, other_rid`; requests tell of themselves."""
+    """All of a run. The workers' are those of `read_events`; requests tell of themselves."""
 
     def __init__(self, events: pa.Table, lanes: Columns) -> None:
-        self._kinds, self._reasons = Words.of(events["kind"]), Words.of(events["reason"])
+        self._kinds, self._reasons = Words.coded(EventKind, events["kind"]), Words.coded(Reason, events["reason"])
         times, whose = events["t"].to_numpy(), events["rid"].to_numpy()
         order = _order(times, whose, self._kinds.codes)
         self._order = order if isinstance(order, slice) else narrow(order)
@@ -90,6 +95,11 @@ class Changes:
         return int(self._lanes.at("rid", lanes).max())
 
 
+def read_events(session: Session, cursor: "duckdb.DuckDBPyConnection") -> pa.Table:
+    """What workers told of: `t, rid, kind, reason, other_rid`; words as their places among all that there are."""
+    return session.ask("timeline_events", cursor=cursor, kinds=sorted(EventKind), reasons=sorted(Reason))
+
+
 def _stretches_of(returns: Ints) -> tuple[Ints, Ints]:
     """First and last return of every `_TOGETHER` lanes; where none of them did, the last is before the first."""
     starts = np.arange(0, len(returns), _TOGETHER)
@@ -101,9 +111,9 @@ def _stretches_of(returns: Ints) -> tuple[Ints, Ints]:
 
 def _order(t: Ints, rid: Ints, kind: Narrow) -> Ints | slice:
     """By time, then request, then kind. Most runs are recorded that way."""
-    one = np.flatnonzero(t[1:] <= t[:-1])
-    other = one + 1
-    its_own = (rid[other] == rid[one]) & (kind[other] >= kind[one])
-    if bool(np.all((t[other] == t[one]) & ((rid[other] > rid[one]) | its_own))):
+    later, together, next_one = t[1:] > t[:-1], t[1:] == t[:-1], rid[1:] > rid[:-1]
+    unsure = np.flatnonzero(~(later | (together & next_one)))
+    its_own = together[unsure] & (rid[unsure + 1] == rid[unsure])
+    if bool(np.all(its_own & (kind[unsure + 1] >= kind[unsure]))):
         return slice(None)
     return np.lexsort((kind, rid, t)).astype(np.int64)

@@ -16,6 +16,7 @@ from console.narrow import Narrow, Words, narrow, number_at, widened
 from console.session import Session
 from console.timeline import Bools, Ints
 from recorder.schema import NONE
+from recorder.words import Status
 
 if TYPE_CHECKING:
     import duckdb
@@ -118,7 +119,8 @@ def ints(table: pa.Table, name: str) -> Ints:
 
 
 def _ints(column: pa.ChunkedArray) -> Ints:
-    found: Ints = column.cast(pa.int64()).fill_null(NONE).to_numpy()
+    whole = column.cast(pa.int64())
+    found: Ints = (whole.fill_null(NONE) if whole.null_count else whole).to_numpy()
     return found
 
 
@@ -130,13 +132,19 @@ def _column(session: Session, cursor: "duckdb.DuckDBPyConnection", name: str) ->
     return session.query(f"SELECT {name} AS it FROM requests", cursor=cursor)["it"]
 
 
+def _status(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Words:
+    place = "(list_position($words::VARCHAR[], status) - 1)::TINYINT"
+    codes = session.query(f"SELECT {place} AS it FROM requests", cursor=cursor, words=sorted(Status))
+    return Words.coded(Status, codes["it"])
+
+
 def _in_turn(session: Session, cursor: "duckdb.DuckDBPyConnection", high: int) -> tuple[Columns, Words]:
     column = partial(_column, session, cursor)
     stamps = {name: _ints(column(name)) for name in _READ}
     counts = {name: narrow(_ints(column(name))) for name in COUNTS}
-    status = Words.of(column("status"))
-    stamps["finish"] = stamps["returned"].copy()
+    status = _status(session, cursor)
     lost = np.flatnonzero(stamps["returned"] == NONE)
+    stamps["finish"] = stamps["returned"].copy() if len(lost) else stamps["returned"]
     if len(lost):
         admitted = session.query("SELECT admitted AS it FROM requests WHERE returned IS NULL", cursor=cursor)
         last = np.maximum.reduce([ints(admitted, "it"), *(stamps[name][lost] for name in _READ[:-1])])

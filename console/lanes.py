@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from console.changes import Change, Changes
+from console.changes import Change, Changes, read_events
 from console.lane_columns import NAMES, Columns, Texts, ints, read_columns, read_texts
 from console.narrow import Narrow, Words, narrow
 from console.phases import AllPhases, Phase, Phases, SomePhases
@@ -335,7 +335,7 @@ def whole_lanes(
     """The same lanes with what they are called and what changed; where they were read without that."""
     if lanes.is_whole:
         return lanes
-    changes = Changes(session.ask("timeline_events", cursor=cursor), lanes.columns)
+    changes = Changes(read_events(session, cursor), lanes.columns)
     return lanes.whole(texts or read_texts(session, cursor), changes)
 
 

@@ -1,5 +1,6 @@
 """Columns of millions of rows in as few bytes as they need: whole numbers, and few different words. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -58,6 +59,11 @@ class Words:
         ranks = {word: rank for rank, word in enumerate(words)}
         places = narrow(np.array([*(ranks[word] for word in own), NONE], np.int64))
         return cls(tuple(words), places[coded.indices.fill_null(len(own)).to_numpy()])
+
+    @classmethod
+    def coded(cls, words: Iterable[str], places: pa.ChunkedArray) -> Self:
+        """A column that holds int8: which of the sorted words it is."""
+        return cls(tuple(sorted(words)), places.fill_null(np.iinfo(np.int8).min).to_numpy())
 
     def at(self, place: int) -> str:
         """The word of a row; the empty one for NULL."""

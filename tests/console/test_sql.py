@@ -15,6 +15,7 @@ from console.contrast.samples import choose, show
 from console.filter import EVERYTHING
 from console.filter_language import parse_filter
 from console.session import Session, question, rows
+from recorder.words import EventKind, Reason
 
 GOLDEN = Path(__file__).parent / "golden"
 SQL = Path(__file__).parents[2] / "console" / "sql"
@@ -79,6 +80,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "next_slow": {"limit": 20 * MS, "arrival": 0, "rid": 1, "way": 1},
     "request_events": {"rid": 1},
     "timeline_causes": {"rid": 2, "attempt": 1},
+    "timeline_events": {"kinds": sorted(EventKind), "reasons": sorted(Reason)},
     "timeline_gone": {"rids": [2, 5]},
     "timeline_lanes": {"high": 40_000_000},
     "timeline_slices": {"worker": 0, "first": 1, "last": 2},
