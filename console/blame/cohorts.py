@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     import duckdb
 
 _BY_NAME: Final = {measure.name: measure for measure in REPORTED}
-_SLOW: Final = re.compile(r"(?:(e2e|ttft|tpot)\s*(?::|>)\s*)?(?:p(\d{1,2}(?:\.\d{1,4})?)|(\S+))", re.IGNORECASE)
+_SLOW: Final = re.compile(r"(?:(e2e|ttft|tpot)\s*(?::|>)\s*)?(?:p(\d+(?:\.\d+)?)|(\S+))", re.IGNORECASE)
 _LEAST: Final = Decimal(50)
+_MOST: Final = Decimal(100)
 SLOW_HELP: Final = "p95, p99.9, 2s, ttft:p99, tpot>50ms"
 
 
@@ -98,6 +99,8 @@ def parse_slow(text: str) -> Slow:
     if match[2] is None:
         return Slow(measure, limit_ns=parse_duration("slow", match[3]))
     percentile = Decimal(match[2])
+    if percentile > _MOST:
+        raise SlowError(f"{text!r}: a percentile lies from 0 to 100; give one such as p95 or p99.9")
     if percentile < _LEAST:
         raise SlowError(f"{text!r}: the slow ones are the upper half at most; give p50 or more, such as p95")
     return Slow(measure, percentile)

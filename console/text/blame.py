@@ -16,6 +16,7 @@ from console.theme import Look, cause_look, phase_look
 from console.widgets.density import ASIDE, HEADS
 from console.widgets.ink import Line, bar, clean, crop, duration, fit, percent, rule, signed_bar, spread
 from console.widgets.tabs import Table
+from recorder.attribution.budget import MODELLED
 
 _NAME: Final = 23
 _MS: Final = 11
@@ -45,6 +46,8 @@ def _all(found: Blame, width: int) -> Iterator[Line]:
         yield []
         yield from table.lines
     yield from victim_lines(found.pairs[:10], width)
+    if whole.modelled:
+        yield [("~ in part modelled, not measured", "muted")]
 
 
 def part_look(name: str, kind: str) -> Look:
@@ -74,12 +77,17 @@ def _heads(*names: str, width: int) -> Line:
 def _ledger_row(ledger: Ledger, kind: str, name: str, ns: int, width: int) -> Line:
     look, share = part_look(name, kind), ns / ledger.e2e_ns if ledger.e2e_ns else 0.0
     numbers = f"{_ms(ns, digits=1)}{_mean(ledger.mean(ns))}{percent(share):>{_SHARE}} "
-    return [*_name(look, name, name in ledger.modelled), (numbers, "text"), *_bar(share, look, width, numbers)]
+    return [*_name(look, name), (numbers, "text"), *_bar(share, look, width, numbers)]
 
 
-def _name(look: Look, name: str, modelled: bool) -> Line:
+def _name(look: Look, name: str) -> Line:
     style = "strong" if name == UNNAMED else "text"
-    return [(f"{look.glyph} ", look.style), (fit(clean(name) + ("~" if modelled else ""), _NAME), style)]
+    return [(f"{look.glyph} ", look.style), (fit(_marked(name), _NAME), style)]
+
+
+def _marked(name: str) -> str:
+    """A phase or a cause; one that rests on a prediction is marked."""
+    return clean(name) + ("~" if name in MODELLED else "")
 
 
 def _bar(share: float, look: Look, width: int, numbers: str) -> Line:
@@ -102,17 +110,16 @@ def excess_table(found: Ledgers, kind: str, width: int) -> Table:
     if min(slow.n, typical.n) < FEW:
         head += wrapped(f"only {min(slow.n, typical.n)} on a side: this tells of them, not of a tail", width, "warn")
     most = max(abs(row.ns) for row in rows) or Fraction(1)
-    modelled = slow.modelled | typical.modelled
-    lines = [_excess_row(row, kind, most, row.name in modelled, width - 1) for row in rows]
+    lines = [_excess_row(row, kind, most, width - 1) for row in rows]
     heads = _heads("slow", "typical", "excess", width=width)
     return Table([*head, heads], lines, [_excess_sum(slow, typical, width)], pinned=1)
 
 
-def _excess_row(row: Excess, kind: str, most: Fraction, modelled: bool, width: int) -> Line:
+def _excess_row(row: Excess, kind: str, most: Fraction, width: int) -> Line:
     numbers = f"{_mean(row.slow)}{_mean(row.typical)}{_signed(row.ns)}{_share(row.share):>{_SHARE}} "
     room = width - _NAME - 2 - len(numbers) - 1
     drawn = signed_bar(float(row.ns / most), min(room, 31)) if room >= 7 else []
-    return [*_name(part_look(row.name, kind), row.name, modelled), (numbers, "text"), *drawn]
+    return [*_name(part_look(row.name, kind), row.name), (numbers, "text"), *drawn]
 
 
 def _excess_sum(slow: Ledger, typical: Ledger, width: int) -> Line:
@@ -142,7 +149,7 @@ def _spread_row(found: Spread, kind: str, name: str, width: int) -> Line:
     numbers = f"{_deviation(found.of(name, name))}{_share(share):>{_MS}} "
     room = width - _NAME - 2 - len(numbers) - 1
     drawn = signed_bar(float(share or 0), min(room, 31)) if room >= 7 else []
-    return [*_name(part_look(name, kind), name, modelled=False), (numbers, "text"), *drawn]
+    return [*_name(part_look(name, kind), name), (numbers, "text"), *drawn]
 
 
 def pair_lines(found: Spread, name: str | None, width: int, count: int) -> list[Line]:
@@ -152,7 +159,7 @@ def pair_lines(found: Spread, name: str | None, width: int, count: int) -> list[
     for a, b, twice in pairs:
         share = twice / found.variance if found.variance else None
         told = "rise together" if twice > 0 else "even out"
-        lines.append([(f"  {_share(share):>{_SHARE}}  ", "strong"), (f"{clean(a)} and {clean(b)} {told}", "text")])
+        lines.append([(f"  {_share(share):>{_SHARE}}  ", "strong"), (f"{_marked(a)} and {_marked(b)} {told}", "text")])
     return [crop(line, width) for line in lines]
 
 
@@ -194,7 +201,7 @@ def _cells(found: Interference, victims: Sequence[str], columns: Sequence[str], 
 
 
 def _class(name: str) -> str:
-    return clean(name) or "(none)"
+    return _marked(name) or "(none)"
 
 
 def cell_lines(found: Interference, victims: str, width: int) -> list[Line]:
@@ -204,7 +211,7 @@ def cell_lines(found: Interference, victims: str, width: int) -> list[Line]:
         causes = found.cells.get((victims, culprits), {})
         for cause, ns in sorted(causes.items(), key=lambda one: -one[1]):
             look = cause_look(cause)
-            left: Line = [(f"{look.glyph} ", look.style), (f"{clean(cause)} by {_class(culprits)}", "text")]
+            left: Line = [(f"{look.glyph} ", look.style), (f"{_marked(cause)} by {_class(culprits)}", "text")]
             lines.append(spread(left, [(duration(ns), "strong")], width))
     return lines if len(lines) > 1 else [*lines, [("nothing: its time is its own", "muted")]]
 
@@ -222,7 +229,7 @@ def culprit_table(culprits: Sequence[Mapping[str, Any]], whole_ns: int, width: i
 def _culprit_row(row: Mapping[str, Any], blamed: int, width: int) -> Line:
     name = clean(str(row["culprit_id"] if row["culprit_id"] is not None else f"req:{row['culprit']}"))
     prompt = "" if row["prompt_tokens"] is None else f"{row['prompt_tokens']:,} prompt tokens"
-    cause = row["causes"][0]["cause"]
+    cause = _marked(row["causes"][0]["cause"])
     numbers = f"{duration(row['ns']):>8}{percent(row['ns'] / blamed):>8} of it, {row['victims']:>5,} held up "
     left: Line = [(fit(name, 18), "strong"), (numbers, "text")]
     room = width - 18 - len(numbers) - 2
@@ -234,7 +241,7 @@ def culprit_detail(row: Mapping[str, Any], pairs: Sequence[Mapping[str, Any]], w
     lines = [rule(clean(str(row["culprit_id"] or row["culprit"])), width, f"took {duration(row['ns'])}")]
     for one in row["causes"]:
         look = cause_look(one["cause"])
-        left: Line = [(f"{look.glyph} ", look.style), (clean(one["cause"]), "text")]
+        left: Line = [(f"{look.glyph} ", look.style), (_marked(one["cause"]), "text")]
         lines.append(spread(left, [(duration(one["ns"]), "strong")], width))
     return [*lines, *victim_lines([pair for pair in pairs if pair["culprit"] == row["culprit"]], width)]
 
@@ -253,7 +260,7 @@ def victim_lines(pairs: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
     lines: list[Line] = [[("  request by request:", "muted")]] if pairs else []
     for row in pairs:
         who = (clean(str(row[name])) for name in ("request_id", "culprit_id"))
-        causes = ", ".join(f"{one['cause']} {duration(one['ns'])}" for one in row["causes"][:2])
+        causes = ", ".join(f"{_marked(one['cause'])} {duration(one['ns'])}" for one in row["causes"][:2])
         lines.append(
             [(f"{duration(row['ns']):>9}  ", "strong"), (" lost to ".join(who), "text"), (f": {causes}", "muted")]
         )
@@ -274,9 +281,9 @@ def _deviation(variance: Fraction) -> str:
 
 def _ms(ns: float, sign: str = "", digits: int = 3) -> str:
     """A column of ms: one that would touch its neighbour is told with fewer digits behind the point."""
-    exact = f"{ns / 1e6:{sign},.{digits}f}"
-    return (exact if len(exact) < _MS else f"{ns / 1e6:{sign},.{max(digits - 2, 0)}f}").rjust(_MS)
+    exact = f"{ns / 1e6:{sign}z,.{digits}f}"
+    return (exact if len(exact) < _MS else f"{ns / 1e6:{sign}z,.{max(digits - 2, 0)}f}").rjust(_MS)
 
 
 def _share(share: Fraction | None) -> str:
-    return "-" if share is None else f"{float(share) * 100:+.1f}%"
+    return "-" if share is None else f"{float(share) * 100:+z.1f}%"

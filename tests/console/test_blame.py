@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.blame.answer import blame, document
-from console.blame.cohorts import Slow, SlowError, parse_slow, read_cohorts
+from console.blame.cohorts import Cohorts, Slow, SlowError, parse_slow, read_cohorts
 from console.blame.interference import CLASSES, interference_of, read_culprits, read_interference, read_pairs
-from console.blame.ledgers import excess, ledger_of, read_ledgers, read_whole
+from console.blame.ledgers import Ledger, Ledgers, excess, ledger_of, read_ledgers, read_whole
 from console.blame.spread import KINDS, read_spread, spread_of
 from console.cli import main
 from console.filter import EVERYTHING
@@ -23,7 +23,7 @@ from console.filter_language import parse_filter
 from console.measures import E2E, TPOT, TTFT
 from console.report import UNNAMED
 from console.session import Session
-from console.text.blame import blame_lines
+from console.text.blame import blame_lines, excess_table
 from console.widgets.ink import width_of
 from tests.console import tui_runs
 from tests.console.runs import MS, request, write_run
@@ -45,6 +45,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     [
         ("p95", Slow()),
         ("P99.9", Slow(percentile=Decimal("99.9"))),
+        ("p100", Slow(percentile=Decimal(100))),
         ("ttft:p50", Slow(TTFT, Decimal(50))),
         ("2s", Slow(limit_ns=2_000 * MS)),
         ("tpot>50ms", Slow(TPOT, limit_ns=50 * MS)),
@@ -60,6 +61,8 @@ def test_what_is_slow_is_read_and_printed(text: str, slow: Slow) -> None:
     ("text", "words"),
     [
         ("p20", "upper half"),
+        ("p101", "from 0 to 100"),
+        ("ttft:p1000", "from 0 to 100"),
         ("slow", "needs a time"),
         ("2", "such as 2ms or 2s"),
         ("", "what is slow"),
@@ -129,6 +132,22 @@ def test_long_prompts_stall_the_slow_ones_of_the_served_run(session: Session) ->
     assert str(found.culprits[0]["culprit_id"]).startswith("long-")
     assert found.interference.culprits[0] == "512-2047"
     assert all(str(row["request_id"]).startswith("chat-") for row in found.pairs)
+
+
+def test_what_is_modelled_is_marked_in_every_table(session: Session) -> None:
+    lines = ["".join(piece for piece, _ in line) for line in blame_lines(blame(session, by="cause"), 160)]
+    named = [line for line in lines if "STALLED_BY_PREFILL" in line]
+    assert len(named) > 10
+    assert all("STALLED_BY_PREFILL~" in line for line in named)
+    assert lines[-1] == "~ in part modelled, not measured"
+
+
+def test_what_rounds_to_nothing_has_no_minus() -> None:
+    slow = Ledger(1, 2_000_000_000, {"queue": 9, "decode": 1_999_999_991, UNNAMED: 0}, {})
+    typical = Ledger(1, 1_000_000_000, {"queue": 10, "decode": 999_999_990, UNNAMED: 0}, {})
+    table = excess_table(Ledgers(Cohorts(Slow(), 2, 2e9, 1e9, 1e9), slow, typical), "phases", 120)
+    said = next(text for line in table.lines if "queue" in (text := "".join(piece for piece, _ in line)))
+    assert said.split()[2:6] == ["0.000", "0.000", "+0.000", "+0.0%"]
 
 
 def test_a_missing_nanosecond_is_unnamed_and_shown() -> None:
