@@ -50,22 +50,12 @@ def choose(session: Session, cursor: "duckdb.DuckDBPyConnection", selection: Fil
 
     Whoever is left out is left out by chance, and always: not every so-manieth, which traffic may be too.
     """
-    selected, others = (
-        _source(session, cursor, only, name) for only, name in ((selection, "selected"), (against, "others"))
-    )
-    both = selection & against
-    shared = (
-        session.picks(both) if session.is_quick(both) else f"FROM {selected} SEMI JOIN {others} USING (rid, attempt)"
-    )
-    counted = f"""SELECT
-        (SELECT count(*) FROM {selected}) AS inside,
-        (SELECT count(*) FROM {others}) - (SELECT count(*) FROM ({shared})) AS outside"""
+    source, inside, outside = _sides(session, cursor, selection, against)
+    counted = f"SELECT count(*) FILTER ({inside}) AS inside, count(*) FILTER ({outside}) AS outside FROM {source}"
     (n,) = session.query(counted, cursor=cursor).to_pylist()
-    some, rest = (_drawn(n[side]) for side in ("inside", "outside"))
-    chosen = f"""SELECT rid, attempt, true AS inside FROM {selected} WHERE {some}
+    chosen = f"""SELECT rid, attempt, true AS inside FROM {source} WHERE {_drawn(n["inside"])} AND {inside}
         UNION ALL
-        SELECT rid, attempt, false
-        FROM (FROM {others} WHERE {rest}) ANTI JOIN (FROM {selected} WHERE {rest}) USING (rid, attempt)"""
+        SELECT rid, attempt, false FROM {source} WHERE {_drawn(n["outside"])} AND {outside}"""
     return Chosen(session.query(chosen, cursor=cursor), n["inside"], n["outside"])
 
 
@@ -90,12 +80,21 @@ def read_lived(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Iterato
     yield from _columns(session.ask("contrast_neighbours", cursor=cursor))
 
 
-def _source(session: Session, cursor: "duckdb.DuckDBPyConnection", only: Filter, name: str) -> str:
-    """What a filter lets through, to SELECT from: asked in place where that is quick, else looked up once."""
-    if session.is_quick(only):
-        return f"({session.picks(only)})"
-    cursor.register(name, session.picked(only, cursor=cursor))
-    return name
+def _sides(
+    session: Session, cursor: "duckdb.DuckDBPyConnection", selection: Filter, against: Filter
+) -> tuple[str, str, str]:
+    """Rows of attempts to SELECT from, and the conditions for the one side and the other."""
+    if session.is_quick(selection & against):
+        inside = f"({selection.predicate(wide=True)})"
+        return "attempt_times AS lived", inside, f"{against.predicate(wide=True)} AND NOT {inside}"
+    cursor.register("selected", session.picked(selection, cursor=cursor))
+    cursor.register("others", session.picked(against, cursor=cursor))
+    either = """(
+        SELECT rid, attempt, true AS is_selected FROM selected
+        UNION ALL
+        SELECT rid, attempt, false FROM others ANTI JOIN selected USING (rid, attempt)
+    )"""
+    return either, "is_selected", "NOT is_selected"
 
 
 def _drawn(n: int) -> str:
