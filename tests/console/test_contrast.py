@@ -1,6 +1,7 @@
 """What sets requests apart: planted differences come first, noise is called chance, too few is no answer (SPEC F3)."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console import kept
 from console.blame.cohorts import parse_slow
 from console.cli import main
 from console.contrast import samples
@@ -19,6 +21,8 @@ from console.contrast.findings import LEAST, bins, judge
 from console.contrast.narrowing import narrowing
 from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
+from console.keeping import make
+from console.kept import fingerprint
 from console.session import Session, question
 from console.text.contrast import chance, contrast_lines, finding_lines, ranking, value_text
 from console.widgets.ink import width_of
@@ -267,6 +271,24 @@ def test_of_very_many_some_are_drawn_and_that_is_said(session: Session, monkeypa
     assert any("drawn at random" in text for line in contrast_lines(found, 80) for text, _ in line)
     assert found.findings is not None
     assert found.findings.believed[0].n[1] <= found.sides.drawn[1]
+
+
+def test_of_a_run_of_which_all_is_kept_the_same_is_told(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same are drawn, whether a filter is asked of wide rows or its answer is joined."""
+    asked = [("", ""), ("", "prompt>30"), ("id:long-*", ""), ("prompt>40 -status:open", "status:ok"), ("culprit:3", "")]
+    filters = [(parse_filter(selection), parse_filter(against)) for selection, against in asked]
+    monkeypatch.setattr(samples, "MOST", 30)
+    expected = [document(contrast(session, *each, parse_slow("p90"))) for each in filters]
+    assert any(each["drawn"] for each in expected)
+    monkeypatch.setattr(kept, "WORTH_KEEPING", 1)
+    copy = Path(shutil.copytree(session.path, tmp_path / "copy"))
+    with Session(copy) as opened:
+        make(copy, copy / "kept.duckdb", fingerprint(opened.tables), lambda _part: None)
+        opened.refresh()
+        assert opened.is_quick(filters[2][0])
+        assert [document(contrast(opened, *each, parse_slow("p90"))) for each in filters] == expected
 
 
 def test_without_a_selection_the_slow_answered_ones_are_compared(session: Session) -> None:
