@@ -1,18 +1,25 @@
-"""What is kept of a run while it is recorded: in memory, and brought up to date by what came since the last look.
+"""What is kept of a run while it is recorded: a database that is brought up to date by what came since the last look.
 
 The same tables as in the file of a run at rest (`console.kept`), so every question is asked of either alike. A look
 costs what has come since: new rows of `requests` and `spans` are put to their attempts, and attributed are only those
 that are new, that ended a moment ago, or that are open and have grown older by an eighth. What is read for that begins
 with the arrival of the oldest of these, as nothing before it is part of their time.
+
+Of a run that is small at the first look it is in memory. Of one with a long history a process of its own fills a file
+with all that (`console.kept.Keeper.follow`), and it goes on from there.
 """
 
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import duckdb
+import msgspec
 import pyarrow as pa
 
-from console.kept import slices_of
+from console.filling import AT_ONCE, fill
+from console.kept import WORTH_KEEPING, slices_of
 from console.measures import phase_column
 from console.summing import some_at_a_time, sums
 from console.views import CAUSE_NAMES, KEPT, PHASES, columns_of, create_views, names_of, phase_sums, store
@@ -20,7 +27,7 @@ from recorder.attribution import SCHEMA, Tables
 from recorder.attribution.attribute import attribute_in_turn
 from recorder.attribution.columns import Ints
 from recorder.attribution.reading import COLUMNS, Needed, SlicesOfParts
-from recorder.left_out import LeftOut
+from recorder.left_out import LeftOut, Stretch
 from recorder.run import RunInfo, run_state
 from recorder.schema import TABLES
 from recorder.tables import Ends, RunTables
@@ -28,8 +35,6 @@ from recorder.tables import Ends, RunTables
 WORTH_GROWING: Final = 200_000
 """Slices from which on a run that is recorded is not read anew at each look."""
 
-_AT_ONCE: Final = 1_000_000
-"""Slices."""
 _REQUESTS: Final = 80_000
 _SPANS: Final = 400_000
 """Rows that are put to their attempts at once: wide rows take memory while they are made."""
@@ -39,41 +44,80 @@ the last time."""
 _SURE_NS: Final = 3 * 10**9
 """So long after an attempt's end has been seen, nothing more is recorded about its life."""
 
+_RESTS: Final = 10
+"""A run of which something is damaged is taken in anew after so many times the time that this takes."""
+
 _REQUEST: Final = columns_of(TABLES["requests"])
 _KEPT_PHASES: Final = tuple(phase_column(name) for name in PHASES)
 _OF_SPANS: Final = ("rid", "attempt", "name", "start", "end")
 
 
 def worth_growing(tables: RunTables) -> bool:
-    """Whether a run is recorded, and large."""
-    return run_state(tables.path) == "recording" and slices_of(tables) >= WORTH_GROWING
+    """Whether a run is recorded, and large, but not so large that taking all of it holds somebody up."""
+    return WORTH_GROWING <= slices_of(tables) < WORTH_KEEPING and run_state(tables.path) == "recording"
+
+
+def has_long_history(tables: RunTables) -> bool:
+    """Whether a run is recorded, and so large that what there is of it takes a process of its own."""
+    return slices_of(tables) >= WORTH_KEEPING and run_state(tables.path) == "recording"
 
 
 class Growing:
-    """Follows one run in the database `KEPT`, which is in memory. For one thread at a time."""
+    """Follows one run in the database `KEPT`. Safe to share between threads: one waits for the other."""
 
-    def __init__(self) -> None:
-        self._ends: dict[str, Ends] = {}
-        self._whole: tuple[object, ...] = ()
+    def __init__(self, taken: "Taken", took_s: float = 0.0) -> None:
+        """What `taken` is of, in `KEPT`, took so long to fill."""
+        self._taken = taken
+        self._took_s = took_s
+        self._since_s = time.monotonic()
+        self._lock = threading.Lock()
 
-    def follow(self, cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> None:
-        """Bring requests and phases up to date. Where something was damaged or left out meanwhile, all begins anew."""
-        whole = (tuple(damage.file for damage in tables.damages), tables.left_out)
-        if whole != self._whole or not self._ends:
-            cursor.execute(_BEGIN).fetchall()
-            store(cursor, f"{KEPT}.causes", SCHEMA.empty_table())
-            create_views(cursor, tables, kept=False)
-            _take_all(cursor)
-            self._whole, self._ends = whole, {name: tables.ends(name) for name in ("requests", "spans")}
-            return
-        requests, self._ends["requests"] = tables.since("requests", self._ends["requests"])
-        spans, self._ends["spans"] = tables.since("spans", self._ends["spans"], *_OF_SPANS)
+    @classmethod
+    def of_all(cls, cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> "Growing":
+        """Begin with all there is, but for the causes."""
+        cursor.execute(_BEGIN).fetchall()
+        store(cursor, f"{KEPT}.causes", SCHEMA.empty_table())
+        create_views(cursor, tables, kept=False)
+        _take_all(cursor)
+        return cls(Taken.of(tables))
+
+    @classmethod
+    def of_history(cls, cursor: duckdb.DuckDBPyConnection, took_s: float) -> "Growing":
+        """Go on from what `fill_history` filled."""
+        ((taken,),) = cursor.execute(f"SELECT taken FROM {KEPT}.made_from").fetchall()
+        return cls(msgspec.json.decode(taken, type=Taken), took_s)
+
+    def follow(self, cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> bool:
+        """Bring requests and phases up to date. False where something was damaged meanwhile, so all has to begin anew:
+        not, though, before that many times the time has gone by which it takes.
+        """
+        with self._lock:
+            if self._taken.damaged != _damaged(tables) and self._has_rested():
+                return False
+            self._take_what_came(cursor, tables)
+        return True
+
+    def _has_rested(self) -> bool:
+        return time.monotonic() - self._since_s >= _RESTS * self._took_s
+
+    def _take_what_came(self, cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> None:
+        taken = self._taken
+        requests, taken.requests = tables.since("requests", taken.requests)
+        spans, taken.spans = tables.since("spans", taken.spans, *_OF_SPANS)
         for number in range(max(-(-requests.num_rows // _REQUESTS), -(-spans.num_rows // _SPANS))):
             some = requests.slice(number * _REQUESTS, _REQUESTS), spans.slice(number * _SPANS, _SPANS)
             _take(cursor, *some)
+        for stretch in _left_out_since(tables.left_out.stretches, taken.left_out):
+            cursor.execute(_UNSETTLED, msgspec.structs.asdict(stretch)).fetchall()
+        taken.left_out = tables.left_out.stretches
 
     def attribute(self, cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> None:
-        """Bring the causes up to date."""
+        """Bring the causes up to date. Raises FileNotFoundError, or DuckDB's own error, where parts were merged away:
+        what is due stays due."""
+        with self._lock:
+            self._attribute(cursor, tables)
+
+    def _attribute(self, cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> None:
         (horizon,) = _row(cursor, "SELECT coalesce(max(t_end), 0) FROM memory.main.steps")
         cursor.execute(_DUE, {"horizon": horizon, "older": _OLDER}).fetchall()
         due, oldest, every = _row(
@@ -83,9 +127,53 @@ class Growing:
             return
         recent = Needed(tables) if due == every or oldest is None else Recent(cursor, tables, oldest)
         slices = SlicesOfParts(tables, since={} if isinstance(recent, Needed) else _first_steps(recent))
-        cursor.execute(f"DELETE FROM {KEPT}.causes WHERE (rid, attempt) IN (SELECT (rid, attempt) FROM due)").fetchall()
-        for rows, causes in attribute_in_turn(recent, slices, _AT_ONCE):
+        _delete(cursor, "causes", "due")
+        for rows, causes in attribute_in_turn(recent, slices, AT_ONCE):
             _tell(cursor, rows, causes, horizon)
+
+
+class Taken(msgspec.Struct):
+    """How far a run has been taken in: where the last look ended, what was damaged, and what was left out by then."""
+
+    requests: Ends
+    spans: Ends
+    damaged: tuple[str, ...]
+    left_out: tuple[Stretch, ...]
+
+    @classmethod
+    def of(cls, tables: RunTables) -> "Taken":
+        """All of this look at it."""
+        ends = tables.ends("requests"), tables.ends("spans")
+        return cls(*ends, _damaged(tables), tables.left_out.stretches)
+
+
+def fill_history(cursor: duckdb.DuckDBPyConnection, tables: RunTables, tell: Callable[[float], None]) -> None:
+    """Fill `KEPT` with all there is of a run, for `Growing.of_history`; the views of the cursor show the run itself."""
+    (horizon,) = _row(cursor, "SELECT coalesce(max(t_end), 0) FROM steps")
+    settled = f"status <> 'open' AND coalesce({horizon} - returned >= {_SURE_NS}, false)"
+    told = f"CASE WHEN {settled} THEN returned + {_SURE_NS} ELSE {horizon} END"
+    fill(cursor, tables, tell, f"({told})::BIGINT AS told, {settled} AS settled")
+    cursor.execute(f"CREATE TABLE {KEPT}.waiting AS {_ORPHANS}").fetchall()
+    taken = msgspec.json.encode(Taken.of(tables)).decode()
+    cursor.execute(f"CREATE TABLE {KEPT}.made_from AS SELECT $taken::VARCHAR AS taken", {"taken": taken}).fetchall()
+
+
+def _damaged(tables: RunTables) -> tuple[str, ...]:
+    return tuple(damage.file for damage in tables.damages)
+
+
+def _left_out_since(now: Sequence[Stretch], before: Sequence[Stretch]) -> Iterator[Stretch]:
+    """What of the stretches is in none of the earlier ones; those that met have become one."""
+    known = set(before)
+    for stretch in (each for each in now if each not in known):
+        since = stretch
+        for part in (each for each in before if each.worker == stretch.worker):
+            if stretch.first <= part.first and part.stop <= stretch.stop:
+                if part.first > since.first:
+                    yield msgspec.structs.replace(since, stop=part.first, t_end=part.t_sched)
+                since = msgspec.structs.replace(since, first=part.stop, t_sched=part.t_end)
+        if since.first < since.stop:
+            yield since
 
 
 class Recent(Tables):
@@ -107,7 +195,8 @@ class Recent(Tables):
     def table(self, name: str) -> pa.Table:
         """Asked anew each time."""
         asked = f"SELECT {names_of(COLUMNS[name])} FROM {_RECENT[name]}"
-        return self._cursor.sql(asked, params={"oldest": self._oldest} if "$oldest" in asked else None).to_arrow_table()
+        rows = self._cursor.sql(asked, params={"oldest": self._oldest} if "$oldest" in asked else None).to_arrow_table()
+        return self.left_out.without(name, rows)
 
 
 _RECENT: Final = {
@@ -143,8 +232,7 @@ def _take_all(cursor: duckdb.DuckDBPyConnection) -> None:
             FROM (SELECT * FROM requests WHERE {some}) AS requests
             LEFT JOIN {KEPT}.phases USING (rid, attempt)""").fetchall()
     cursor.execute(f"DROP TABLE {KEPT}.phases").fetchall()
-    orphans = f"SELECT rid, attempt, {phase_sums(phase_column)} FROM spans ANTI JOIN requests USING (rid, attempt)"
-    cursor.execute(f"INSERT INTO {KEPT}.waiting {orphans} GROUP BY rid, attempt").fetchall()
+    cursor.execute(f"INSERT INTO {KEPT}.waiting {_ORPHANS}").fetchall()
 
 
 def _take(cursor: duckdb.DuckDBPyConnection, requests: pa.Table, spans: pa.Table) -> None:
@@ -173,11 +261,15 @@ def _tell(cursor: duckdb.DuckDBPyConnection, rows: Ints, causes: pa.Table, horiz
 def _replace(cursor: duckdb.DuckDBPyConnection) -> None:
     """Put the rows `after` in the place of the rows `before`, so that nobody sees none of them or both."""
     cursor.begin()
-    cursor.execute(
-        f"DELETE FROM {KEPT}.attempts WHERE (rid, attempt) IN (SELECT (rid, attempt) FROM before)"
-    ).fetchall()
+    _delete(cursor, "attempts", "before")
     cursor.execute(f"INSERT INTO {KEPT}.attempts BY NAME FROM after").fetchall()
     cursor.commit()
+
+
+def _delete(cursor: duckdb.DuckDBPyConnection, name: str, those: str) -> None:
+    """What a table tells of those attempts. A join finds them by what a segment holds at most; `IN` reads all of it."""
+    same = f"{name}.rid = {those}.rid AND {name}.attempt = {those}.attempt"
+    cursor.execute(f"DELETE FROM {KEPT}.{name} USING {those} WHERE {same}").fetchall()
 
 
 def _typed() -> str:
@@ -209,8 +301,9 @@ _WORKED_OUT: Final = (
         SELECT rid, attempt, {phase_sums(phase_column)} FROM new_spans GROUP BY rid, attempt
         UNION ALL SELECT * FROM {KEPT}.waiting
     ) GROUP BY rid, attempt""",
-    f"""CREATE OR REPLACE TEMP TABLE before AS SELECT * FROM {KEPT}.attempts
-    WHERE (rid, attempt) IN (SELECT (rid, attempt) FROM new_requests UNION SELECT (rid, attempt) FROM added)""",
+    f"""CREATE OR REPLACE TEMP TABLE before AS SELECT * FROM {KEPT}.attempts SEMI JOIN (
+        SELECT rid, attempt FROM new_requests UNION SELECT rid, attempt FROM added
+    ) USING (rid, attempt)""",
     # The end of a request makes its beginning void, whichever came first.
     f"""CREATE OR REPLACE TEMP TABLE rows_now AS SELECT {_REQUEST}, told, settled FROM (
         SELECT {_LETTERED}, NULL::BIGINT AS told, NULL::BOOLEAN AS settled, 0 AS old FROM new_requests
@@ -222,6 +315,13 @@ _WORKED_OUT: Final = (
     f"CREATE OR REPLACE TABLE {KEPT}.waiting AS SELECT * FROM added ANTI JOIN rows_now USING (rid, attempt)",
 )
 
+_ORPHANS: Final = f"""SELECT rid, attempt, {phase_sums(phase_column)}
+FROM spans ANTI JOIN requests USING (rid, attempt) GROUP BY rid, attempt"""
+
+_UNSETTLED: Final = f"""UPDATE {KEPT}.attempts SET told = NULL, settled = false
+WHERE arrival < $t_end AND coalesce(returned > $t_sched, true) AND coalesce(worker = $worker, true)
+    AND $first < $stop"""
+
 _DUE: Final = f"""CREATE OR REPLACE TEMP TABLE due AS SELECT rid, attempt, arrival FROM {KEPT}.attempts
 WHERE NOT coalesce(settled, false)
     AND (told IS NULL OR status <> 'open' OR ($horizon - told) * $older >= $horizon - arrival)"""
@@ -229,7 +329,7 @@ WHERE NOT coalesce(settled, false)
 _TOLD: Final = (
     f"""CREATE OR REPLACE TEMP TABLE before AS
     SELECT * FROM {KEPT}.attempts
-    WHERE (rid, attempt) IN (SELECT (rid, attempt) FROM summed INTERSECT SELECT (rid, attempt) FROM due)""",
+    SEMI JOIN (SELECT rid, attempt FROM summed INTERSECT SELECT rid, attempt FROM due) USING (rid, attempt)""",
     f"""CREATE OR REPLACE TEMP TABLE after AS
     SELECT
         before.* EXCLUDE (told, settled, {names_of(CAUSE_NAMES)}),

@@ -1,4 +1,5 @@
 """The process that makes what is kept of a run: `python -m console.keeping RUN FILE FINGERPRINT` (see `console.kept`).
+Of a run that is recorded, to be followed (`console.growing`): `python -m console.keeping --history RUN FOLDER`.
 
 It says on stdout how far it is, a number from 0 to 1 a line, and ends when its stdin does.
 """
@@ -11,15 +12,18 @@ from pathlib import Path
 from typing import Final
 
 import duckdb
+import pyarrow as pa
 
 from console.blame.answer import blame
 from console.explain.answer import explain
 from console.filling import fill
-from console.kept import fingerprint
+from console.growing import fill_history
+from console.kept import NAME, fingerprint
 from console.report import report
 from console.session import Session
 from recorder.errors import UserError
 from recorder.run import RunError
+from recorder.tables import open_pinned
 
 _MEMORY: Final = "1500MB"
 """What DuckDB may hold: sums over all spans should not spill. It is this process that has it, not the console."""
@@ -41,6 +45,13 @@ def make(run: Path, place: Path, wanted: str, tell: Callable[[float], None]) -> 
     finally:
         making.unlink(missing_ok=True)
         making.with_name(f"{making.name}.wal").unlink(missing_ok=True)
+
+
+def make_history(run: Path, folder: Path, tell: Callable[[float], None]) -> None:
+    """Make the file in a folder with what there is of a run that is recorded. Raises UserError, OSError, duckdb's."""
+    tables = open_pinned(run, folder)
+    with Session(run, _MEMORY, tables) as session, session.making(folder / NAME) as cursor:
+        fill_history(cursor, tables, tell)
 
 
 def _answer(session: Session, cursor: duckdb.DuckDBPyConnection) -> None:
@@ -69,11 +80,17 @@ def _tell(progress: float) -> None:
 
 def main() -> int:
     """Make it, at a priority that disturbs nobody."""
-    run, place, wanted = sys.argv[1:]
-    os.nice(5)
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:
-        make(Path(run), Path(place), wanted, _tell)
+        if sys.argv[1] == "--history":
+            os.nice(10)  # an engine is serving
+            pa.set_cpu_count(1)
+            run, folder = sys.argv[2:]
+            make_history(Path(run), Path(folder), _tell)
+        else:
+            os.nice(5)
+            run, place, wanted = sys.argv[1:]
+            make(Path(run), Path(place), wanted, _tell)
     except (UserError, duckdb.Error, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -6,14 +6,18 @@ in rings, and the code that attributes. Where that is another one it is not trus
 it lies in the user's cache; of a run that is recorded there is none.
 """
 
+import os
+import shutil
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import duckdb
@@ -27,7 +31,8 @@ from recorder.tables import RunTables
 WORTH_KEEPING: Final = 2_000_000
 """Slices from which on attribution takes longer than somebody likes to wait for twice."""
 
-_NAME: Final = "kept.duckdb"
+NAME: Final = "kept.duckdb"
+_FOLLOWED: Final = "followed-"
 _MOST_IN_CACHE: Final = 5 * 10**9
 
 
@@ -69,6 +74,22 @@ class Keeper:
                 return self._make(place, wanted)
         raise KeepError(f"neither {self._run} nor {cache_folder()} can be written to: XDG_CACHE_HOME says where else")
 
+    @contextmanager
+    def history(self) -> Iterator[Path]:
+        """A file with all there is of a run that is recorded, worked out as `keep` does (`console.growing`). Nobody
+        else has it: it goes at the end, though who has opened it may go on with it.
+
+        Raises KeepError where that fails.
+        """
+        _sweep()
+        try:
+            cache_folder().mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=f"{_FOLLOWED}{os.getpid()}-", dir=cache_folder()) as folder:
+                self._work("--history", str(self._run), folder)
+                yield Path(folder) / NAME
+        except OSError as error:
+            raise KeepError(f"the causes of {self._run} can't be worked out in {cache_folder()}: {error}") from error
+
     def stop(self) -> None:
         """Nobody waits any more."""
         self._stopped.set()
@@ -76,7 +97,11 @@ class Keeper:
             self._process.kill()
 
     def _make(self, place: Path, wanted: str) -> None:
-        command = [sys.executable, "-m", "console.keeping", str(self._run), str(place), wanted]
+        self._work(str(self._run), str(place), wanted)
+        _evict(place)
+
+    def _work(self, *args: str) -> None:
+        command = [sys.executable, "-m", "console.keeping", *args]
         pipe = subprocess.PIPE  # the maker ends when its stdin does: it does not outlive the console
         self.progress = 0.0
         try:
@@ -91,10 +116,9 @@ class Keeper:
             self.progress = self._process = None
         if process.returncode:
             raise KeepError(f"the causes of {self._run} can't be worked out: {said or 'the process was ended'}")
-        _evict(place)
 
     def _places(self, wanted: str) -> tuple[Path, Path]:
-        return self._run / _NAME, cache_folder() / f"{wanted}.duckdb"
+        return self._run / NAME, cache_folder() / f"{wanted}.duckdb"
 
 
 def fingerprint(tables: RunTables) -> str:
@@ -141,6 +165,18 @@ def _told(place: Path) -> str | None:
     except duckdb.Error:
         return None
     return str(found[0]) if found else None
+
+
+def _sweep() -> None:
+    """Delete what consoles left that were killed while they followed a run."""
+    for folder in cache_folder().glob(f"{_FOLLOWED}*"):
+        pid = folder.name.removeprefix(_FOLLOWED).split("-")[0]
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except (ValueError, OSError):
+            continue  # not ours to judge
 
 
 def _evict(newest: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from console.answers import Answers, asked_as
 from console.filter import EVERYTHING, Filter
-from console.growing import Growing, worth_growing
+from console.growing import Growing, has_long_history, worth_growing
 from console.kept import Keeper, cache_folder
 from console.views import KEPT, create_views, narrow, narrow_kept, picks_of_kept, quoted, show_causes
 from recorder.errors import UserError
@@ -42,7 +43,7 @@ _REMEMBERED: Final = 4
 """Filters whose answer is remembered: going back to the one before is common."""
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
-_CAUSES: Final = re.compile(r"\b(causes|cause_times|attempt_times)\b", re.IGNORECASE)
+_CAUSES: Final = re.compile(r"\b(causes|cause_times|attempt_times|blames)\b", re.IGNORECASE)
 
 
 class QueryError(UserError):
@@ -67,14 +68,15 @@ class Session:
     Raises `RunError` where there is no run or one of a newer schema; damage inside is in `damages` instead.
     """
 
-    def __init__(self, run: Path, memory: str = _MEMORY) -> None:
+    def __init__(self, run: Path, memory: str = _MEMORY, tables: RunTables | None = None) -> None:
+        """`tables` are a look at the run, where somebody has taken one."""
         self.path = run
         self._lock = threading.RLock()
         self._attributing = threading.Lock()
         self._has_causes = False
         self._picked: dict[Filter, pa.Table] = {}
         self._under: WeakKeyDictionary[duckdb.DuckDBPyConnection, Filter] = WeakKeyDictionary()
-        self.tables = open_tables(run)
+        self.tables = tables or open_tables(run)
         self._keeper = Keeper(run)
         self._kept: Path | None = None
         self._growing: Growing | None = None
@@ -153,7 +155,7 @@ class Session:
     def count(self, only: Filter = EVERYTHING) -> int:
         """How many attempts a filter lets through."""
         if only in self._picked:
-            return self._picked[only].num_rows
+            return int(self._picked[only].num_rows)
         with self.connect(only) as cursor:
             found = self.find("SELECT count(*) AS n FROM requests", cursor=cursor)
         (row,) = found.to_pylist()
@@ -220,9 +222,9 @@ class Session:
             while not self._has_causes:
                 tables = self.tables
                 if self._growing is not None:
-                    with self._db.cursor() as cursor:
-                        self._growing.attribute(cursor, tables)
-                    self._has_causes = tables is self.tables
+                    self._attribute(self._growing, tables)
+                elif has_long_history(tables):
+                    self._go_on_from_history()
                 elif self._keeper.is_worth_it(tables):
                     self._keeper.keep(tables)
                     self._show(tables)
@@ -230,6 +232,32 @@ class Session:
                     from recorder.attribution import attribute  # reads every slice: nothing that others pay for
 
                     self._show(tables, attribute(tables))
+
+    def _attribute(self, growing: Growing, tables: RunTables) -> None:
+        """Bring the causes of a run that is recorded up to date."""
+        try:
+            with self._db.cursor() as cursor:
+                growing.attribute(cursor, tables)
+            self._has_causes = tables is self.tables
+        except (FileNotFoundError, duckdb.IOException):
+            if all(file.exists() for file in self._files):
+                raise
+            self.refresh()  # the recorder merged parts that this look names
+
+    def _go_on_from_history(self) -> None:
+        """From now on follow a run whose long history has been worked out."""
+        began_s = time.monotonic()
+        with self._keeper.history() as file, self._lock, self._db.cursor() as cursor:
+            # Nobody else has the file, and it goes when it is closed: nothing has to survive a crash.
+            attached = f"ATTACH OR REPLACE {quoted(str(file))} AS {KEPT} (RECOVERY_MODE no_wal_writes)"
+            cursor.execute(attached).fetchall()
+            self._kept, self._growing = None, Growing.of_history(cursor, time.monotonic() - began_s)
+            self._build_views()
+
+    def settle(self) -> None:
+        """Have a large run at rest worked out before all of it is read: as it lies, to sort it takes too much memory."""
+        if not (self._shows_kept or self._has_causes) and self._keeper.is_worth_it(self.tables):
+            self.load_causes()
 
     def _show(self, tables: RunTables, causes: pa.Table | None = None) -> None:
         """Show causes that were found; those of an earlier look at the run come too late."""
@@ -284,11 +312,11 @@ class Session:
 
     def _follow(self, cursor: duckdb.DuckDBPyConnection) -> bool:
         """Of a large run that is recorded, take what came since the last look, also when it has come to rest since."""
+        if self._growing is not None and not self._growing.follow(cursor, self.tables):
+            self._growing = None
         if self._growing is None and worth_growing(self.tables):
-            cursor.execute(f"ATTACH ':memory:' AS {KEPT} (COMPRESS)").fetchall()
-            self._growing = Growing()
-        if self._growing is not None:
-            self._growing.follow(cursor, self.tables)
+            cursor.execute(f"ATTACH OR REPLACE ':memory:' AS {KEPT} (COMPRESS)").fetchall()
+            self._growing = Growing.of_all(cursor, self.tables)
         return self._growing is not None
 
     def _answered(self) -> Mapping[str, bytes]:
@@ -302,7 +330,7 @@ class Session:
         """What is kept of a run at rest, where that is of the run as it is."""
         kept = self._keeper.find(self.tables)
         if kept is not None and kept != self._kept:
-            cursor.execute(f"ATTACH IF NOT EXISTS {quoted(str(kept))} AS {KEPT} (READ_ONLY)").fetchall()
+            cursor.execute(f"ATTACH OR REPLACE {quoted(str(kept))} AS {KEPT} (READ_ONLY)").fetchall()
             self._kept = kept
         return kept is not None
 

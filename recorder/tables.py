@@ -1,8 +1,10 @@
 """Reading a run: sealed parts plus what is still in rings, exactly once, at every instant of its life."""
 
+import os
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -60,6 +62,18 @@ class RunTables:
         self._snapshots = _snapshots(path, self._names)
         self._tables: dict[str, pa.Table] = {}
         self.left_out, self._left_out_damages = _left_out(path)
+        self._is_pinned = False
+
+    def pin(self, folder: Path) -> None:
+        """Give the parts further names in a folder, for who reads them for long: no merge takes them away then.
+
+        Raises FileNotFoundError where one is gone already (open the run again), OSError where the disk refuses.
+        """
+        for name, snapshot in self._snapshots.items():
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            snapshot.parts = [_pinned(part, folder / name) for part in snapshot.parts]
+            snapshot.rescued = [(_pinned(part, folder / name), soundness) for part, soundness in snapshot.rescued]
+        self._is_pinned = True
 
     @property
     def damages(self) -> list[Damage]:
@@ -126,7 +140,7 @@ class RunTables:
 
     def _look_again_for_left_out(self) -> None:
         """Parts that were read just now may have been thinned since this run was opened."""
-        if self.info.state == "recording":
+        if self.info.state == "recording" and not self._is_pinned:
             self.left_out, self._left_out_damages = _left_out(self.path)
 
     def ends(self, table: str) -> Ends:
@@ -213,6 +227,30 @@ def _left_out(run: Path) -> tuple[LeftOut, list[Damage]]:
         return load_left_out(run), []
     except LeftOutError as error:
         return LeftOut(), [Damage(left_out_path(run).name, str(error))]
+
+
+def _pinned(part: Part, folder: Path) -> Part:
+    """A further name where the file system gives it one, else a copy."""
+    place = folder / part.path.name
+    try:
+        os.link(part.path, place)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(part.path, place)
+    return replace(part, path=place)
+
+
+def open_pinned(run: Path, folder: Path) -> RunTables:
+    """As `open_tables`, but the parts stay for as long as `folder` does: see `RunTables.pin`. Raises OSError, too."""
+    for attempt in range(_TRIES):
+        tables = open_tables(run)
+        try:
+            tables.pin(folder / str(attempt))
+        except FileNotFoundError:
+            continue
+        return tables
+    raise RunError(f"{run} changes faster than it can be read: try again")
 
 
 def open_tables(run: Path) -> RunTables:

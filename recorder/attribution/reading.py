@@ -36,7 +36,10 @@ COLUMNS: Final = {
 }
 _SLICES: Final = TABLES["slices"].only("step", "worker", "rid", "role", "tokens", "computed_before")
 
+_EVER: Final = -(2**63)
 _NEVER: Final = 2**63 - 1
+_MOST_WORKERS: Final = 1024
+"""Of a group of more workers nobody asks each since when it is looked at."""
 
 Bounds = Mapping[str, tuple[int, int]]
 """column -> the least value, and the one it stays below."""
@@ -121,9 +124,15 @@ class SlicesOfParts(Source):
 
     def _read(self, wanted: Bounds) -> Iterator[pa.Table]:
         for group in self._groups:
-            if group.may_hold(wanted):
+            if group.may_hold(wanted) and group.may_hold(self._since(group)):
                 yield self._holding(read_part(_SLICES, group.path, [group.number]), group.undecided(wanted))
         yield self._holding(self._tail, wanted)
+
+    def _since(self, group: _Group) -> Bounds:
+        """From where on a group is looked at at all, by its workers."""
+        low, stop = group.told.get("worker", (0, 0))
+        firsts = [self._from.get(worker, _EVER) for worker in range(low, stop)] if stop - low <= _MOST_WORKERS else []
+        return {"step": (min(firsts), _NEVER)} if firsts else {}
 
     def _holding(self, rows: pa.Table, wanted: Bounds) -> pa.Table:
         self._read_rows += rows.num_rows

@@ -1,7 +1,7 @@
 """A run that is recorded, followed by what comes: at each look the answers are those of a run read anew (SPEC F8)."""
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from console import growing
 from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
+from console.keeping import make_history
+from console.kept import Keeper, cache_folder
 from console.lanes import load_lanes
 from console.session import Session, rows
-from console.views import NARROWED
+from console.views import KEPT, NARROWED
 from recorder.attribution import attribute
 from recorder.drain import Drain, RecordSettings
+from recorder.left_out import LeftOut, Stretch, save_left_out
 from recorder.producer import RingProducer
 from recorder.run import ClockAnchor, RunInfo, create_run, hold_lock, lock_path, run_state
 from recorder.tables import open_tables
@@ -70,6 +73,22 @@ def recorded(folder: Path, seed: int = 7) -> Iterator[Engine]:
         yield engine
 
 
+@pytest.fixture
+def long_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run is so large that what there is of it is worked out in a process; in this one, to be fast."""
+    work_in_this_process(monkeypatch)
+
+
+def work_in_this_process(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(growing, "WORTH_KEEPING", 1)
+
+    def work(_keeper: Keeper, option: str, run: str, folder: str) -> None:
+        assert option == "--history"
+        make_history(Path(run), Path(folder), lambda _part: None)
+
+    patch.setattr(Keeper, "_work", work)
+
+
 def everything(session: Session, view: str, only: Filter = EVERYTHING) -> list[str]:
     return sorted(map(repr, rows(session.query(f"FROM {view}", cursor=session.connect(only)))))
 
@@ -78,6 +97,7 @@ def agrees(session: Session, run: Path) -> None:
     """With a session that has just been opened, and follows nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(growing, "WORTH_GROWING", 10**9)
+        patch.setattr(growing, "WORTH_KEEPING", 10**9)
         with Session(run) as fresh:
             for only, view in product((EVERYTHING, ONLY), NARROWED):
                 assert everything(session, view, only) == everything(fresh, view, only), (view, str(only))
@@ -85,20 +105,24 @@ def agrees(session: Session, run: Path) -> None:
     assert everything(session, "causes") == expected
 
 
-@example(bites=[(1, False, False), (1, False, True), (1, False, False)], seed=0, sure=0)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(bites=[(1, False, False), (1, False, True), (1, False, False)], seed=0, sure=0, history=False)
+@example(bites=[(20, True, True), (20, False, True), (20, True, True)], seed=1, sure=10**7, history=True)
+@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bites=st.lists(st.tuples(st.integers(1, 30), st.booleans(), st.booleans()), min_size=2, max_size=6),
-       seed=st.integers(0, 10**6), sure=st.sampled_from([0, 10**7, 3 * 10**9]))  # fmt: skip
+       seed=st.integers(0, 10**6), sure=st.sampled_from([0, 10**7, 3 * 10**9]), history=st.booleans())  # fmt: skip
 def test_every_look_is_as_if_the_run_had_been_read_anew(
-    tmp_path_factory: pytest.TempPathFactory, bites: list[tuple[int, bool, bool]], seed: int, sure: int
+    tmp_path_factory: pytest.TempPathFactory, bites: list[tuple[int, bool, bool]], seed: int, sure: int, history: bool
 ) -> None:
-    """Whatever is in rings or sealed by then, and whether causes were asked for at each look or not.
+    """Whatever is in rings or sealed by then, whether causes were asked for at each look or not, and whether what was
+    there at the first look was worked out beside it.
 
     Causes of open attempts may be a little old, on purpose; here they must not.
     """
     with recorded(tmp_path_factory.mktemp("live"), seed) as engine, pytest.MonkeyPatch.context() as patch:
         patch.setattr(growing, "_SURE_NS", sure)
         patch.setattr(growing, "_OLDER", 10**6)
+        if history:
+            work_in_this_process(patch)
         engine.passes(5)
         with Session(engine.run) as session:
             for passes, seals, asks in bites:
@@ -164,16 +188,111 @@ def test_only_what_came_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         engine.close()
 
 
+def spoil(part: Path) -> None:
+    raw = bytearray(part.read_bytes())
+    raw[40:80] = bytes(40)
+    part.write_bytes(raw)
+
+
 def test_damage_that_comes_about_makes_it_begin_anew(tmp_path: Path) -> None:
     with recorded(tmp_path) as engine:
         engine.passes(60)
         engine.seal()
         with Session(engine.run) as session:
             session.load_causes()
-            part = next((engine.run / "spans").glob("*.parquet"))
-            raw = bytearray(part.read_bytes())
-            raw[40:80] = bytes(40)
-            part.write_bytes(raw)
+            spoil(next((engine.run / "spans").glob("*.parquet")))
             session.refresh()
             assert session.damages
             agrees(session, engine.run)
+
+
+def test_a_long_history_is_worked_out_beside_it_and_the_numbers_are_there_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a process of its own, which leaves nothing behind."""
+    monkeypatch.setattr(growing, "WORTH_KEEPING", 1)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with recorded(tmp_path) as engine:
+        engine.passes(60)
+        engine.seal()
+        with Session(engine.run) as session:
+            before = session.query("FROM requests").num_rows
+            assert before
+            assert not session.has_causes
+            session.load_causes()
+            assert list(cache_folder().iterdir()) == []
+            agrees(session, engine.run)
+            engine.passes(200)
+            engine.seal()
+            session.refresh()
+            assert session.query("FROM requests").num_rows > before
+            agrees(session, engine.run)
+            engine.close()
+
+
+@pytest.mark.usefixtures("long_history")
+def test_a_run_that_is_damaged_begins_anew_when_it_has_rested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then it is followed as it was: a disk that fails more and more must not cost more and more."""
+    monkeypatch.setattr(growing, "_RESTS", 10**6)
+    with recorded(tmp_path) as engine:
+        engine.passes(60)
+        engine.seal()
+        with Session(engine.run) as session:
+            session.load_causes()
+            spoil(next((engine.run / "spans").glob("*.parquet")))
+            engine.passes(20)
+            session.refresh()
+            assert session.damages
+            told = session.query("FROM requests").num_rows
+            assert session.has_causes is False
+            session.load_causes()
+            with Session(engine.run) as fresh:
+                assert fresh.query("FROM requests").num_rows == told
+            monkeypatch.setattr(growing, "_RESTS", 0)
+            session.refresh()
+            agrees(session, engine.run)
+            session.refresh()
+            agrees(session, engine.run)
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_what_is_left_out_meanwhile_changes_the_causes_of_those_that_lived_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: bool
+) -> None:
+    monkeypatch.setattr(growing, "_SURE_NS", 0)
+    if history:
+        work_in_this_process(monkeypatch)
+    with recorded(tmp_path) as engine:
+        engine.passes(300)
+        engine.seal()
+        with Session(engine.run) as session:
+            session.load_causes()
+            steps = session.query("SELECT worker, step, t_sched, t_end FROM steps ORDER BY step").to_pylist()
+            left_out = LeftOut()
+            for low, high in ((10, 30), (40, 60), (30, 40), (100, 140)):
+                first, last = steps[low], steps[high - 1]
+                stretch = Stretch(first["worker"], first["step"], last["step"] + 1, first["t_sched"], last["t_end"])
+                left_out = left_out.and_also([stretch])
+                save_left_out(engine.run, left_out)
+                engine.passes(3)
+                session.refresh()
+                told = sum(row["told"] is not None for row in rows(session.query(f"FROM {KEPT}.attempts")))
+                assert told, "others stay as they were"
+                agrees(session, engine.run)
+            assert session.query("FROM causes WHERE cause = 'NOT_KEPT'").num_rows
+            engine.close()
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(1, 5)), max_size=12), st.integers(0, 12))
+def test_what_has_been_left_out_since_is_what_was_not_before(stretches: list[tuple[int, int, int]], early: int) -> None:
+    def after(some: list[tuple[int, int, int]]) -> LeftOut:
+        passes = {(worker, first + place) for worker, first, length in some for place in range(length)}
+        return LeftOut().and_also(Stretch(worker, step, step + 1, step, step + 1) for worker, step in sorted(passes))
+
+    def passes(found: Iterable[Stretch]) -> list[tuple[int, int]]:
+        return [(each.worker, step) for each in found for step in range(each.first, each.stop)]
+
+    before, now = after(stretches[:early]).stretches, after(stretches).stretches
+    found = list(growing._left_out_since(now, before))
+    assert all((each.first, each.stop) == (each.t_sched, each.t_end) for each in found)
+    assert sorted(passes(found)) == sorted(set(passes(now)) - set(passes(before)))
