@@ -75,7 +75,7 @@ def _timeline() -> Iterator[Key]:
     yield Key(at, "pagedown", "pgdn", "lane(10)", "Ten requests on", "select ten lanes below", palette=False)
     yield Key(at, "pageup", "pgup", "lane(-10)", "Ten requests back", "select ten lanes above", palette=False)
     yield Key(at, "enter", "enter", "detail", "Request detail", "its causes and culprits", "detail")
-    yield Key(at, "n", "n", "slow(1)", "Next slow request", "over the SLO (default: p95 of E2E)", "slow")
+    yield Key(at, "n", "n", "slow(1)", "Next slow request", "over the SLO (default: p95 of E2E and up)", "slow")
     yield Key(at, "N", "N", "slow(-1)", "Previous slow request", "over the SLO, backwards")
     yield Key(at, "g", "g", "ask_seek", "Seek", "+2.5s  73%  req:ID  step:12  14:03:22.5", "seek")
     yield Key(at, "full_stop", ".", "event(1)", "Next event", "to the next change of state", "")
@@ -119,7 +119,7 @@ def _request() -> Iterator[Key]:
     yield Key(at, "h,left", "h ←", "pane(-1)", "Previous list", "the one before")
     yield Key(at, "c", "c", "culprit", "Jump to the culprit", "the request behind the selected row", "culprit")
     yield Key(at, "enter", "enter", "look", "Look at the timeline", "where the selected row happened", "timeline")
-    yield Key(at, "n", "n", "slow(1)", "Next slow request", "over the SLO (default: p95 of E2E)", "slow")
+    yield Key(at, "n", "n", "slow(1)", "Next slow request", "over the SLO (default: p95 of E2E and up)", "slow")
     yield Key(at, "N", "N", "slow(-1)", "Previous slow request", "over the SLO, backwards")
     yield Key(at, "escape", "esc", "back", "Back", "to the request before, or the timeline", "back")
 

@@ -225,14 +225,11 @@ class Lanes:
         return [int(i) + first for i in np.flatnonzero(waiting)]
 
     def slow(self, slo_ns: int | None) -> Ints:
-        """The lanes whose end to end is over `slo_ns`; over the p95 of the answered ones where None."""
-        e2e = self.columns["e2e"]
-        limit = slo_ns if slo_ns is not None else self.p95
-        return (
-            np.flatnonzero(self.in_sight & (e2e > limit)).astype(np.int64)
-            if limit is not None
-            else np.array([], np.int64)
-        )
+        """The lanes whose end to end is over `slo_ns`; where None, from the p95 of the answered ones on."""
+        least = slo_ns + 1 if slo_ns is not None else self.p95
+        if least is None:
+            return np.array([], np.int64)
+        return np.flatnonzero(self.in_sight & (self.columns["e2e"] >= least)).astype(np.int64)
 
     @cached_property
     def p95(self) -> int | None:

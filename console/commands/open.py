@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help=f"{RUN_HELP}; two or more to compare")
     parser.add_argument("--screen", choices=NAMES, help="screen to begin with (default: compare for several runs)")
-    parser.add_argument("--slo-ms", type=float, metavar="MS", help="end to end over this is slow (default: its p95)")
+    parser.add_argument("--slo-ms", type=float, metavar="MS", help="end to end over this is slow (default: p95 and up)")
     parser.add_argument("--filter", metavar="TEXT", help=f"{FILTER_HELP}; default: as the run was left")
     places = HELP.replace("%", "%%")
     parser.add_argument("--at", metavar="PLACE", help=f"where the timeline begins, as `g` takes it: {places}")

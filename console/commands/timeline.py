@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sort", choices=ORDERS, default=ARRIVAL, help="lanes by arrival, latency or time in a phase")
     parser.add_argument("--width", type=int, metavar="N", help="columns of the picture (default: the terminal's)")
     parser.add_argument("--lanes", type=int, default=_LANES, metavar="N", help=f"most lanes (default {_LANES}; 0: all)")
-    parser.add_argument("--slo-ms", type=float, metavar="MS", help="end to end over this is slow (default: its p95)")
+    parser.add_argument("--slo-ms", type=float, metavar="MS", help="end to end over this is slow (default: p95 and up)")
     parser.add_argument("--filter", metavar="TEXT", help=FILTER_HELP)
     parser.add_argument("--json", action="store_true", help="print rows, strips and marks as JSON; times in ns")
 

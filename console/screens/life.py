@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
+from console.blame.cohorts import Slow, read_cohorts
 from console.exporting import Shown, flattened
 from console.filter import Filter
 from console.keys import Scope
@@ -358,13 +359,11 @@ def _read_next(
     at: tuple[int, int],
     way: int,
 ) -> int | None:
-    """The next request under the filter that took longer than the SLO, or else than the p95 of those answered."""
+    """The next request under the filter that took longer than the SLO; without one, as long as the p95 or longer."""
     session.narrow(cursor, only)
-    limit: object = slo_ns
-    if limit is None:
-        limit = {row["measure"]: row["p95"] for row in rows(session.ask("percentiles", cursor=cursor))}.get("e2e")
+    limit = slo_ns if slo_ns is not None else read_cohorts(session, Slow(), cursor).edge
     if limit is None:
         return None
     arrival, rid = at
-    answer = session.ask("next_slow", cursor=cursor, limit=limit, arrival=arrival, rid=rid, way=way)
+    answer = session.ask("next_slow", cursor=cursor, limit=limit, at=slo_ns is None, arrival=arrival, rid=rid, way=way)
     return answer["rid"][0].as_py() if answer.num_rows else None

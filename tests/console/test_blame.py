@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.blame.answer import blame, document
-from console.blame.cohorts import Cohorts, Slow, SlowError, parse_slow, read_cohorts
+from console.blame.cohorts import Cohorts, Slow, SlowError, parse_slow, read_cohorts, slow_ideas
 from console.blame.interference import CLASSES, interference_of, read_culprits, read_interference, read_pairs
 from console.blame.ledgers import Ledger, Ledgers, excess, ledger_of, read_ledgers, read_whole
 from console.blame.spread import KINDS, read_spread, spread_of
 from console.cli import main
 from console.filter import EVERYTHING
 from console.filter_language import parse_filter
+from console.lanes import load_lanes
 from console.measures import E2E, TPOT, TTFT
 from console.report import UNNAMED
 from console.session import Session
@@ -100,6 +101,19 @@ def test_cohorts_are_what_a_hand_written_question_finds(session: Session, text: 
     assert whole.n == len(rows)
     if slow.measure is not TPOT:  # a filter has whole ns
         assert session.picked(cohorts.slow_filter).num_rows == ledgers.slow.n
+
+
+@pytest.mark.parametrize("slo_ns", [None, 100 * MS])
+def test_who_is_slow_is_slow_on_the_timeline_and_to_the_request_screen(session: Session, slo_ns: int | None) -> None:
+    """At the percentile or beyond it; over an SLO, which whoever takes just as long has kept."""
+    with session.connect() as cursor:
+        cohorts = read_cohorts(session, slow_ideas(slo_ns)[0], cursor)
+        lanes = load_lanes(session, cursor)
+        limit = {"limit": cohorts.edge, "at": cohorts.at, "way": 1}
+        after = session.ask("next_slow", cursor=cursor, arrival=-1, rid=-1, **limit)["rid"].to_pylist()
+    slow = sorted(session.picked(cohorts.slow_filter)["rid"].to_pylist())
+    assert [lanes.lane(index).rid for index in lanes.slow(slo_ns).tolist()] == slow
+    assert after == slow[:1]
 
 
 @pytest.mark.parametrize("text", SLOW)

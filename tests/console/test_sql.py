@@ -77,7 +77,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "request_ids": {"most": 2},
     "lived_phase": {"phase": "queue"},
     "request_stalls": {"worker": 0, "since": 0, "until": 27 * MS},
-    "next_slow": {"limit": 20 * MS, "arrival": 0, "rid": 1, "way": 1},
+    "next_slow": {"limit": 20 * MS, "at": False, "arrival": 0, "rid": 1, "way": 1},
     "request_events": {"rid": 1},
     "timeline_causes": {"rid": 2, "attempt": 1},
     "timeline_events": {"kinds": sorted(EventKind), "reasons": sorted(Reason)},
