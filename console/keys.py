@@ -26,6 +26,7 @@ class Scope(StrEnum):
     BUDGET = "Budget"
     CONTRAST = "Contrast"
     EXPLAIN = "Explain"
+    FILTER = "Filter line"
     MARKS = "Marks"
     EXPORT = "Export"
 
@@ -290,6 +291,16 @@ def _browser() -> Iterator[Key]:
     yield Key(at, "escape", "esc", "leave", "Close the list", "back to the answer", "close", palette=False)
 
 
+def _filter() -> Iterator[Key]:
+    """What else is pressed there is text."""
+    at = Scope.FILTER
+    yield Key(
+        at, "enter", "enter", "submit", "Look at these", "every screen, until it is changed", "look", palette=False
+    )
+    yield Key(at, "tab", "tab", "take", "Complete", "the first of what may come next", "complete", palette=False)
+    yield Key(at, "escape", "esc", "leave", "Leave the filter", "as it was", "leave it", palette=False)
+
+
 def _marks() -> Iterator[Key]:
     at = Scope.MARKS
     yield Key(at, "enter", "enter", "jump", "Jump to the mark", "on the timeline", "jump", palette=False)
@@ -349,14 +360,15 @@ KEYS: Final = (
     *_answer(),
     *_browser(),
     *_explain(),
+    *_filter(),
     *_marks(),
     *_export(),
     *_everywhere(),
 )
 
 
-ALONE: Final = frozenset({Scope.MARKS, Scope.EXPORT, Scope.EDITOR})
-"""Scopes of screens over others, and of an editor: no other key counts there."""
+ALONE: Final = frozenset({Scope.MARKS, Scope.EXPORT, Scope.EDITOR, Scope.FILTER})
+"""Scopes of screens over others, and of places to write in: no other key counts there."""
 
 
 def rivals(key: Key, other: Key) -> bool:

@@ -16,13 +16,13 @@ from console.asking import Asker, Question, Superseded
 from console.book import Book, Health, read_health, read_names
 from console.exporting import Shown, save
 from console.filter import Filter
-from console.keys import Key, Scope, footer_keys
+from console.keys import Key, Scope, footer_keys, keys_of
 from console.screens.bindings import bindings
 from console.session import Session
 from console.widgets.chips import Chips, Counts
 from console.widgets.chrome import foot_line, key_bar, status_line, titles_at, top_bar
 from console.widgets.density import dense
-from console.widgets.filterline import FilterLine
+from console.widgets.filterline import FilterInput, FilterLine
 from console.widgets.ink import Line
 from console.widgets.paper import Paper
 from console.widgets.spots import Spot, spots_on
@@ -336,7 +336,9 @@ class RunScreen(Screen[None]):
         return [status_line(self.book.health, self.note(), width, self._live())]
 
     def shown_keys(self) -> Sequence[Key]:
-        """The keys that the footer has, the most useful first."""
+        """The keys that the footer has, the most useful first. While a filter is typed the others are text."""
+        if isinstance(self.focused, FilterInput):
+            return keys_of(Scope.FILTER, table=self.tailtrace.keys)
         return footer_keys(*self.scopes(), table=self.tailtrace.keys)
 
     def _keys(self, width: int, _height: int) -> list[Line]:

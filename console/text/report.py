@@ -208,9 +208,9 @@ def _throughput(report: Report, width: int) -> Iterator[Line]:
     yield rule("Throughput", width, "no window" if window is None else f"window {window:,.3f} s = {formula}")
     rates = report["throughput"]
     for name, unit, digits in _RATES:
-        value = number(rates[name], 12, digits)
-        without = ", with --slo-ms" if name == "goodput_per_s" and rates[name] is None else ""
-        yield [(value, "strong"), (f" {unit:<16}", "text"), (report["formulas"][name] + without, "muted")]
+        value = number(rates[name], 10, digits)
+        needs = "with --slo-ms: " if name == "goodput_per_s" and rates[name] is None else ""
+        yield [(value, "strong"), (f" {unit:<16}", "text"), (needs + report["formulas"][name], "muted")]
     yield []
 
 

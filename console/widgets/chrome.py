@@ -9,6 +9,8 @@ from console.keys import Key
 from console.screentable import SCREENS
 from console.widgets.ink import Line, clean, crop, duration, pad, spread, width_of
 
+_LEGIBLE: Final = 24
+"""Cells in which the name of a run, or of two that are compared, can still be told from others."""
 _NAME: Final[Line] = [(" tailtrace ", "accent bold")]
 _STATES = {"sealed": ("■", "good"), "recording": ("●", "accent bold"), "killed": ("▲", "warn")}
 
@@ -29,8 +31,9 @@ def titles_at(active: str, run: str, place: int, runs: int, *, width: int) -> li
 
 
 def _is_short(active: str, run: str, place: int, runs: int, width: int) -> bool:
-    """Whether there is no room for all titles."""
-    return width_of(_titles(active, False)) + width_of([(run, ""), *_count(place, runs)]) >= width
+    """Whether there is no room for all titles beside the run's name, or beside what is legible of it."""
+    name = min(width_of([(run, "")]), _LEGIBLE)
+    return width_of(_titles(active, False)) + name + width_of(_count(place, runs)) >= width
 
 
 def _count(place: int, runs: int) -> Line:

@@ -3,13 +3,15 @@
 from typing import ClassVar, Final
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input
 
 from console.filter import Filter
 from console.filter_language import HELP, FilterError, Names, complete, parse_filter
+from console.keys import Scope
+from console.screens.bindings import bindings
 from console.widgets.ink import Line, clean, crop, width_of
 from console.widgets.paper import Paper
 
@@ -19,10 +21,7 @@ _LABEL: Final = " filter "
 class FilterInput(Input):
     """Tab takes the first of what may come next."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Close", show=False),
-        Binding("tab", "take", "Complete", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.FILTER)]
 
     def action_leave(self) -> None:
         """Never mind."""
@@ -64,7 +63,8 @@ class FilterLine(Vertical):
     def compose(self) -> ComposeResult:
         """A hint over the words."""
         yield Paper(self._hint)
-        yield FilterInput(placeholder="every request; type what to look at, enter", compact=True)
+        words = "every request; type what to look at, enter"
+        yield FilterInput(placeholder=words, compact=True, select_on_focus=False)
 
     @property
     def _input(self) -> FilterInput:

@@ -14,7 +14,7 @@ from console.widgets.strips import Strip, blocks, highest
 def load_lines(workers: Mapping[int, Passes], window: Window, width: int, gutter: int) -> list[Line]:
     """The share of KV blocks held, and of time that the device was busy, the most of all workers: a line each."""
     lines: list[Line] = []
-    for what, name in ((KV, "kv"), (DEVICE, "busy")):
+    for what, name in ((KV, "kv"), (DEVICE, "dev")):
         shares = np.full(max(width, 0), np.nan)
         for passes in workers.values():
             shares = np.fmax(shares, _shares(passes, what, window, width))

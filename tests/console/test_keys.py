@@ -16,6 +16,7 @@ from console.screens.timeline import TimelineScreen
 from console.screentable import SCREENS
 from console.widgets.answertable import AnswerTable
 from console.widgets.browser import Browser
+from console.widgets.filterline import FilterInput
 from console.widgets.sqleditor import SqlEditor
 
 ACTORS: dict[Scope, type] = {
@@ -26,6 +27,7 @@ ACTORS: dict[Scope, type] = {
     Scope.MARKS: MarksScreen,
     Scope.EXPORT: ExportScreen,
     Scope.EDITOR: SqlEditor,
+    Scope.FILTER: FilterInput,
     Scope.ANSWER: AnswerTable,
     Scope.BROWSER: Browser,
 }

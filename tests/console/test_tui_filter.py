@@ -116,6 +116,17 @@ async def test_a_bad_filter_is_explained_and_changes_nothing(runs: list[Path]) -
         assert "did you mean" not in screen_text(app)
 
 
+async def test_a_term_is_added_to_those_that_hold(runs: list[Path]) -> None:
+    app = build(runs[1:], "timeline")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "slash", *"id:chat-*")
+        assert screen_text(app).splitlines()[-1].split() == ["enter", "look", "tab", "complete", "esc", "leave", "it"]
+        await press(pilot, "enter")
+        await press(pilot, "slash", *"e2e>60ms", "enter")
+        assert str(app.only) == "id:chat-* e2e>60ms"
+
+
 async def test_tab_completes_names_of_the_run(runs: list[Path]) -> None:
     app = build(runs[1:], "timeline")
     async with app.run_test(size=(120, 40)) as pilot:
