@@ -20,11 +20,17 @@ DEADLINE_S = 60.0
 
 
 def until(what: str, holds: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
-    """Poll until it holds; fails with `what` when it does not come true."""
-    deadline = time.monotonic() + deadline_s
+    """Poll until it holds; fails with `what` when it does not come true.
+
+    Looking may read a run: it rests for as long as it looked, so that the server has the core meanwhile.
+    """
+    looked = time.monotonic()
+    deadline = looked + deadline_s
     while not holds():
-        assert time.monotonic() < deadline, f"still not: {what}"
-        time.sleep(0.02)
+        now = time.monotonic()
+        assert now < deadline, f"still not: {what}"
+        time.sleep(max(0.02, now - looked))
+        looked = time.monotonic()
 
 
 def command(*arguments: object) -> list[str]:

@@ -69,12 +69,22 @@ def test_full_disk(disk: Path) -> None:
         assert "can't write to" in server.said
         (disk / "ballast").unlink()
         until("recording resumes", lambda: "can write to" in server.said)
+        asked += ask_until_kept(server)
         ask(server, "after")
         server.await_status("after", ["ok"])
         assert server.stop() == 0, server.said
         check_told(server, asked)
     finally:
         server.end()
+
+
+def ask_until_kept(server: Served) -> int:
+    """Some rings are emptied later than others: ask until one request found room in all. Returns how many it took."""
+    asked, lost = 0, -1
+    while lost != dropped(server):
+        asked, lost = asked + 1, dropped(server)
+        ask(server, f"again {asked}")
+    return asked
 
 
 def check_told(server: Served, asked: int) -> None:

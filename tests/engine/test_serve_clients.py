@@ -43,8 +43,8 @@ def _events(server: Served, request_id: str) -> list[dict[str, object]]:
 
 
 def test_a_client_that_does_not_read_holds_up_nobody_and_loses_nothing(server: Served) -> None:
-    request_id = "slow-" + "x" * 4000  # comes back in every chunk, so that no socket buffer takes the whole answer
-    slow = raw_http.post(server.address, LONG, request_id, receive_buffer=4096)
+    request_id = "slow-" + "x" * 8000  # comes back in every chunk, so that no socket buffer takes the whole answer
+    slow = raw_http.post(server.address, {**LONG, "max_tokens": 1000}, request_id, receive_buffer=4096)
     (rid,) = _wait_for_rid(server, "slow-")
     until("the worker is done with it", lambda: _has_event(server, rid, "finished"))
     quick = raw_http.read_all(raw_http.post(server.address, SHORT, "quick"))
@@ -159,10 +159,9 @@ def test_a_prompt_that_was_served_before_is_found_again(tmp_path: Path) -> None:
 
 def test_who_cannot_be_served_in_time_is_told_when_to_come_again(tmp_path: Path) -> None:
     """SPEC A6, B1, C2: 529 at once, with the wait in ms and in whole seconds, and the server's clock."""
-    long = LONG
     toml = "[scheduler]\nmax_num_seqs = 1\nmax_queue_size = 1\n"
     with serving(tmp_path, toml=toml) as server:
-        first = raw_http.post(server.address, long, "running")
+        first = raw_http.post(server.address, {**LONG, "max_tokens": 1000}, "running")
         until("the front end has heard that the first runs", lambda: bool(server.rows("deliveries")))
         second = raw_http.post(server.address, SHORT, "waiting")
         until("the second waits", lambda: any(row["rid"] == 2 for row in server.rows("events")))
