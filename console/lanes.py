@@ -84,6 +84,7 @@ class Lanes:
         window: Window,
         columns: Columns,
         status: Words,
+        texts: Texts | None = None,
         *,
         steps: pa.Table,
         spans: pa.Table | None = None,
@@ -92,7 +93,7 @@ class Lanes:
         """Without `spans` they are read when they are looked at, and `time_in` knows how long lanes were in a phase."""
         self.window = window
         self.columns, self._status = columns, status
-        self._texts: Texts | None = None
+        self.texts = texts
         self._changes: Changes | None = None
         self.passes = dict(_workers(steps))
         self.phases: Phases = SomePhases(self.columns) if spans is None else AllPhases(spans, len(self))
@@ -107,12 +108,12 @@ class Lanes:
     @property
     def is_whole(self) -> bool:
         """Whether it is also known what lanes are called, and what changed when."""
-        return self._texts is not None and self._changes is not None
+        return self.texts is not None and self._changes is not None
 
     def whole(self, texts: Texts, changes: Changes) -> "Lanes":
         """The same lanes with all that there is to know."""
         found = copy.copy(self)
-        found._texts, found._changes = texts, changes
+        found.texts, found._changes = texts, changes
         return found
 
     def under(self, picked: pa.Table) -> "Lanes":
@@ -155,7 +156,7 @@ class Lanes:
 
     def lane(self, index: int) -> Lane:
         """The lane at a place in the order of arrival."""
-        status, numbers, texts = self._status.at(index), self.columns.lane(index), self._texts
+        status, numbers, texts = self._status.at(index), self.columns.lane(index), self.texts
         if texts is None:
             return Lane(index, "", "", status, "", numbers)
         request_id = texts.request_ids[index].as_py() or ""
@@ -163,9 +164,9 @@ class Lanes:
 
     def rows(self, indices: Ints) -> pa.Table:
         """Lanes as rows; times in ns, on the run's clock where they are instants."""
-        assert self._texts is not None
-        words = {"tier": self._texts.tier, "status": self._status, "reason": self._texts.reason}
-        texts = {"request_id": self._texts.request_ids.take(indices), **_taken(words, indices)}
+        assert self.texts is not None
+        words = {"tier": self.texts.tier, "status": self._status, "reason": self.texts.reason}
+        texts = {"request_id": self.texts.request_ids.take(indices), **_taken(words, indices)}
         numbers = {name: self.columns.at(name, indices) for name in NAMES}
         return pa.table({**texts, **{name: pa.array(column, mask=column == NONE) for name, column in numbers.items()}})
 
@@ -255,8 +256,8 @@ class Lanes:
 
     def find(self, name: str) -> int | None:
         """The lane of a request by its id or its number; of several attempts the last."""
-        if self._texts is not None:
-            found = np.flatnonzero(pc.equal(self._texts.request_ids, name).fill_null(False).to_numpy())
+        if self.texts is not None:
+            found = np.flatnonzero(pc.equal(self.texts.request_ids, name).fill_null(False).to_numpy())
             if len(found):
                 return int(found[-1])
         return self.of_rid(int(name)) if name.isascii() and name.isdigit() and len(name) < 19 else None
@@ -303,6 +304,7 @@ def load_lanes(session: Session, cursor: "duckdb.DuckDBPyConnection", *, whole: 
 
     Of many lanes only what can be counted and measured is read where they need not be whole.
     """
+    session.settle()
     extent = session.ask("timeline_extent", cursor=cursor).to_pylist()[0]
     low, high = extent["low"], extent["high"]
     columns, status, texts = read_columns(session, cursor, high)
@@ -315,25 +317,24 @@ def load_lanes(session: Session, cursor: "duckdb.DuckDBPyConnection", *, whole: 
         Window.whole(low, high),
         columns,
         status,
+        texts,
         spans=None if many else session.ask("timeline_spans", cursor=cursor, high=high),
         steps=session.ask("timeline_steps", cursor=cursor),
         time_in=time_in,
     )
     if whole or not many:
-        lanes = whole_lanes(lanes, session, cursor, texts)
+        lanes = whole_lanes(lanes, session, cursor)
     if many:
         pa.default_memory_pool().release_unused()  # answers were twice as large as what is kept of them
     return lanes
 
 
-def whole_lanes(
-    lanes: Lanes, session: Session, cursor: "duckdb.DuckDBPyConnection", texts: Texts | None = None
-) -> Lanes:
-    """The same lanes with what they are called and what changed; where they were read without that."""
+def whole_lanes(lanes: Lanes, session: Session, cursor: "duckdb.DuckDBPyConnection") -> Lanes:
+    """The same lanes with what they are called and what changed, where they were read without that."""
     if lanes.is_whole:
         return lanes
     changes = Changes(read_events(session, cursor), lanes.columns)
-    return lanes.whole(texts or read_texts(session, cursor), changes)
+    return lanes.whole(lanes.texts or read_texts(session, cursor), changes)
 
 
 def read_phases(lanes: Lanes, wanted: Sequence[int], session: Session, cursor: "duckdb.DuckDBPyConnection") -> pa.Table:

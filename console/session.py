@@ -259,6 +259,11 @@ class Session:
         if not (self._shows_kept or self._has_causes) and self._keeper.is_worth_it(self.tables):
             self.load_causes()
 
+    def settle(self) -> None:
+        """Have a large run at rest worked out before all of it is read: as it lies, to sort it takes too much memory."""
+        if not (self._shows_kept or self._has_causes) and self._keeper.is_worth_it(self.tables):
+            self.load_causes()
+
     def _show(self, tables: RunTables, causes: pa.Table | None = None) -> None:
         """Show causes that were found; those of an earlier look at the run come too late."""
         with self._lock, self._db.cursor() as cursor:

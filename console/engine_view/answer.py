@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
-import pyarrow as pa
 
 from console.diagnosis import Board, Finding, Pulse, Refusals, Retries, board, pressure, pulse
 from console.engine_view.bins import Bins, binned
@@ -154,9 +153,14 @@ def _requests(asking: Asking) -> tuple[Pulse, Board]:
     """Both diagnoses of requests: their latencies' tail, and those turned away."""
     row = asking.ask("engine_refusals").to_pylist()[0]
     refusals = Refusals(row["attempts"], row["refused"], row["timed"])
-    retries = Retries(row["requests"], row["retries"], row["firsts"], row["firsts_ok"], told=row["told"] > 0)
+    retries = _retries(asking) if row["refused"] or row["again"] else Retries(0, 0, 0, 0, told=False)
     latencies = asking.ask("engine_latencies")["e2e_ns"].to_numpy()
     return pulse(latencies, refusals), board(refusals, retries)
+
+
+def _retries(asking: Asking) -> Retries:
+    row = asking.ask("engine_retries").to_pylist()[0]
+    return Retries(row["requests"], row["retries"], row["firsts"], row["firsts_ok"], told=row["told"] > 0)
 
 
 def _kinds(asking: Asking) -> list[dict[str, Any]]:
@@ -216,10 +220,6 @@ def _preempted(events: list[dict[str, Any]]) -> dict[str, Any]:
 def _evictions(asking: Asking) -> dict[str, Any]:
     pairs = rows(asking.ask("engine_evictions", most=_MOST_EVICTIONS))
     return {"pairs": pairs[0]["pairs"] if pairs else 0, "worst": pairs}
-
-
-def _per_bin(changes: pa.Table, name: str, count: int) -> Floats:
-    return np.bincount(changes["bin"].to_numpy(), changes[name].to_numpy(), count).astype(np.float64)
 
 
 def _series(bins: Bins, kv: KvLedger, preempted: Floats) -> dict[str, list[float | None]]:

@@ -49,8 +49,27 @@ def _executions(asking: Asking) -> Levels:
     window = asking.look.window
     every = _FINE_NS * max(-(-window.span // (_FINE_NS * _MOST_BINS)), 1)
     count = window.span // every
-    answer = asking.ask("engine_busy", bins=count, until=window.start + count * every) if count else None
+    answer = asking.ask("engine_executions", until=window.start + count * every) if count else None
     if answer is None or not answer.num_rows:
         return Levels(np.array([]), every)
-    ns = np.bincount(answer["bin"].to_numpy(), answer["ns"].to_numpy(), count)
+    begun, ended = (answer[name].to_numpy() - window.start for name in ("t_exec", "t_done"))
+    ns = spent_between(begun, ended, np.arange(count + 1, dtype=np.int64) * every)
     return Levels(ns / (every * len(np.unique(answer["worker"].to_numpy()))), every)
+
+
+def spent_between(begun: Ints, ended: Ints, edges: Ints) -> Ints:
+    """How much of all the stretches `[begun, ended)` lies between each edge and the next; they may lie over each other.
+
+    What has passed at an edge since they began, less what has passed since they ended. The sums are right even where
+    they wrap around, as long as each difference is a whole number of 64 bits.
+    """
+    passed = _passed_since(begun, edges) - _passed_since(ended, edges)
+    return np.diff(passed)
+
+
+def _passed_since(instants: Ints, edges: Ints) -> Ints:
+    """How much time has passed at each edge since the instants before it, taken together."""
+    instants = np.sort(instants, kind="stable")
+    before = np.searchsorted(instants, edges)
+    passed: Ints = before * edges - np.concatenate([[0], np.cumsum(instants)])[before]
+    return passed

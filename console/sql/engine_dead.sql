@@ -10,7 +10,7 @@ WITH freed AS (
 late AS (
     SELECT rid, request_id, status, deadline, returned, first_scheduled
     FROM requests
-    WHERE deadline < coalesce(last_token, returned)
+    WHERE deadline IS NOT NULL AND deadline < coalesce(last_token, returned)
 ),
 held AS (
     SELECT late.*, freed.t, freed.freed_blocks FROM freed JOIN late ON late.rid = freed.rid WHERE freed.kind = 'finished'

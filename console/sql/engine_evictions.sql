@@ -1,6 +1,13 @@
 -- Who lost its KV blocks to whom in a stretch, the most tokens lost first? `pairs` says how many rows there are in all.
 -- Victims are those under the filter; who evicted them may be anybody.
-WITH worst AS (
+WITH lost AS MATERIALIZED (
+    SELECT *
+    FROM events
+    WHERE kind = 'preempted' AND t BETWEEN $since AND $until AND ($worker::BIGINT IS NULL OR worker = $worker)
+),
+-- Few were preempted, and many may be under the filter.
+ours AS MATERIALIZED (SELECT rid FROM requests WHERE rid IN (SELECT rid FROM lost)),
+worst AS (
     SELECT
         rid AS victim,
         other_rid AS culprit,
@@ -10,9 +17,8 @@ WITH worst AS (
         min(t) AS first_t,
         max(t) AS last_t,
         count(*) OVER () AS pairs
-    FROM events
-    WHERE kind = 'preempted' AND t BETWEEN $since AND $until AND ($worker::BIGINT IS NULL OR worker = $worker)
-        AND rid IN (SELECT rid FROM requests)
+    FROM lost
+    WHERE rid IN (SELECT rid FROM ours)
     GROUP BY rid, other_rid
     ORDER BY lost_tokens DESC, victim, culprit
     LIMIT $most

@@ -16,6 +16,7 @@ from console.engine_view.answer import About, EngineView, engine
 from console.engine_view.bins import binned
 from console.engine_view.kv import held_between
 from console.engine_view.look import Asking, Look, stretch, whole
+from console.engine_view.utilisation import spent_between
 from console.filter import EVERYTHING, Filter
 from console.filter_language import FilterError, parse_filter
 from console.session import Session
@@ -406,3 +407,23 @@ def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "alive" in capsys.readouterr().err
     assert main(["engine", str(empty(tmp_path)), "--worker", "0"]) == 2
     assert "none made a pass" in capsys.readouterr().err
+
+
+@given(
+    st.lists(st.tuples(st.integers(-50, 150), st.integers(1, 60)), max_size=12),
+    st.integers(1, 9),
+    st.integers(1, 30),
+    st.integers(0, 2**62),
+)
+def test_time_spent_between_edges_is_that_of_each_stretch(
+    lots: list[tuple[int, int]], parts: int, every: int, later: int
+) -> None:
+    edges = np.arange(parts + 1) * every
+    by_hand = [
+        sum(max(min(begun + took, high) - max(begun, low), 0) for begun, took in lots)
+        for low, high in pairwise(edges.tolist())
+    ]
+    begun = np.array([begun for begun, _ in lots], np.int64)
+    ended = np.array([begun + took for begun, took in lots], np.int64)
+    assert spent_between(begun, ended, edges).tolist() == by_hand
+    assert spent_between(begun + later, ended + later, edges + later).tolist() == by_hand, "sums may wrap around"

@@ -13,7 +13,7 @@ from console import kept
 from console.filter_language import parse_filter
 from console.keeping import make
 from console.kept import Keeper, KeepError, cache_folder, fingerprint
-from console.lanes import Lanes, load_lanes, read_phases
+from console.lanes import Lanes, load_lanes, read_phases, whole_lanes
 from console.phases import SomePhases
 from console.report import report
 from console.session import Session, rows
@@ -66,9 +66,8 @@ def test_every_answer_is_the_same(ready: Session, plain: Path, monkeypatch: pyte
                     sorted(map(repr, rows(each.query(sql, cursor=each.connect(only))))) for each in (ready, session)
                 ]
                 assert found[0] == found[1], sql
-        assert sorted(map(repr, rows(ready.query("FROM causes")))) == sorted(
-            map(repr, rows(session.query("FROM causes")))
-        )
+        for sql in ("FROM causes", "FROM attempt_times", "FROM blames"):
+            assert sorted(map(repr, rows(ready.query(sql)))) == sorted(map(repr, rows(session.query(sql)))), sql
 
 
 def test_the_lanes_are_the_same(ready: Session, plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +75,11 @@ def test_the_lanes_are_the_same(ready: Session, plain: Path, monkeypatch: pytest
     with Session(plain) as session:
         expected = load_lanes(session, session.connect())
     monkeypatch.setattr("console.lanes.MANY", 1)
-    found = load_lanes(ready, ready.connect())
+    bare = load_lanes(ready, ready.connect(), whole=False)
+    assert (bare.is_whole, bare.lane(0).request_id) == (False, "")
+    assert bare.find(expected.lane(0).request_id) is None
+    assert bare.find(str(expected.lane(0).rid)) == 0
+    found = whole_lanes(bare, ready, ready.connect())
     assert isinstance(found.phases, SomePhases)
     assert found.window == expected.window
     assert [found.lane(index) for index in range(len(found))] == [
