@@ -151,7 +151,7 @@ class Tailtrace(App[None]):
             self.place = len(self.books) - 1
             watch.begin()
             screen.refresh_run()
-        elif self.place == len(self.books) - 1 and self._pace.ready(busy=busy()) and watch.due():
+        elif self.place == len(self.books) - 1 and self._pace.ready(busy=busy(self.book.waiting)) and watch.due():
             screen.reload_run()
         if watch.has_ended():
             screen.ask_health()

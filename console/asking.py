@@ -2,11 +2,12 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
 import duckdb
 
+from console.patience import wanted_while
 from console.session import Session
 
 T = TypeVar("T")
@@ -47,6 +48,7 @@ class Asker:
 
         Blocks: call it from a thread.
         """
+        wanted_while(lambda: generation == self._generation)
         with session.connect() as cursor:
             try:
                 self._begin(generation, cursor)
@@ -75,9 +77,9 @@ class Asker:
                 self._running = None
 
 
-def busy() -> bool:
-    """Whether any question is being answered in a thread."""
-    return any(thread.name.startswith(_THREAD) for thread in threading.enumerate())
+def busy(but: Collection[int] = ()) -> bool:
+    """Whether any question is being answered in a thread, `but` those of these idents."""
+    return any(thread.name.startswith(_THREAD) and thread.ident not in but for thread in threading.enumerate())
 
 
 def wait_until_quiet(timeout_s: float) -> bool:

@@ -76,6 +76,11 @@ class Book:
         """Whether lanes and causes are there, so that another filter costs no more than a look at each row."""
         return self.lanes is not None and self._session is not None and self._session.has_causes
 
+    @property
+    def waiting(self) -> frozenset[int]:
+        """The threads that wait for causes; a look at the run does not wait for them."""
+        return frozenset() if self._session is None else self._session.waiting
+
     def report_under(self, only: Filter) -> "Report | None":
         """The report, if it is there and under this filter."""
         return self.report if self.report is not None and self.report["filter"] == str(only) else None
@@ -110,7 +115,7 @@ def read_lanes(
 
     lanes = book.lanes if book.lanes is not None else load_lanes(session, cursor, whole=whole)
     lanes = whole_lanes(lanes, session, cursor) if whole else lanes
-    return lanes, (only, lanes.under(session.picked(only, cursor=cursor)) if only else lanes)
+    return lanes, (only, lanes.under_filter(session, only, cursor))
 
 
 def read_names(session: Session, cursor: "duckdb.DuckDBPyConnection") -> dict[str, list[str]]:

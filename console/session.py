@@ -18,13 +18,26 @@ from typing import TYPE_CHECKING, Final, Self
 from weakref import WeakKeyDictionary
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from console.answers import Answers, asked_as
 from console.filter import EVERYTHING, Filter
 from console.growing import Growing, has_long_history, worth_growing
 from console.kept import Keeper, cache_folder
-from console.views import KEPT, create_views, narrow, narrow_kept, picks_of_kept, quoted, show_causes
+from console.patience import is_wanted
+from console.views import (
+    KEPT,
+    PLACES_OF_PICKED,
+    create_views,
+    narrow,
+    narrow_kept,
+    picks_of_kept,
+    places_of_kept,
+    quoted,
+    show_causes,
+)
 from recorder.errors import UserError
 from recorder.losses import Damage
 from recorder.schema import TABLES
@@ -38,6 +51,9 @@ _THREADS: Final = 2
 
 _MEMORY: Final = "300MB"
 """What DuckDB may hold; beyond that it spills, and the console stays under a gigabyte."""
+
+_PATIENCE_S: Final = 0.5
+"""How long a question waits for causes before it looks whether it is still wanted."""
 
 _REMEMBERED: Final = 4
 """Filters whose answer is remembered: going back to the one before is common."""
@@ -73,8 +89,11 @@ class Session:
         self.path = run
         self._lock = threading.RLock()
         self._attributing = threading.Lock()
+        self._waiting: set[int] = set()
         self._has_causes = False
         self._picked: dict[Filter, pa.Table] = {}
+        self._places: dict[Filter, npt.NDArray[np.int32]] = {}
+        self._placing = threading.Lock()
         self._under: WeakKeyDictionary[duckdb.DuckDBPyConnection, Filter] = WeakKeyDictionary()
         self.tables = tables or open_tables(run)
         self._keeper = Keeper(run)
@@ -142,6 +161,29 @@ class Session:
                     self._picked = dict([*self._picked.items(), (only, found)][-_REMEMBERED:])
         return found
 
+    def places(self, only: Filter, *, cursor: duckdb.DuckDBPyConnection | None = None) -> npt.NDArray[np.int32]:
+        """Where what a filter lets through stands in the order of arrival, of a run that `is_in_order`; ascending.
+
+        Several ask for that at once: who comes later waits for the first.
+        """
+        with self._placing:
+            found = self._places.get(only)
+            if found is None:
+                tables, found = self.tables, self._look_up_places(only, cursor or self.connect())
+                with self._lock:
+                    if tables is self.tables:
+                        self._places = dict([*self._places.items(), (only, found)][-_REMEMBERED:])
+        return found
+
+    def _look_up_places(self, only: Filter, cursor: duckdb.DuckDBPyConnection) -> npt.NDArray[np.int32]:
+        if self.is_quick(only):
+            found = self.query(places_of_kept(only), cursor=cursor)
+        else:
+            cursor.register("picks", self.picked(only, cursor=cursor))
+            found = self.query(PLACES_OF_PICKED, cursor=cursor)
+        places: npt.NDArray[np.int32] = found["place"].to_numpy()
+        return places if self.is_quick(only) else np.sort(places)
+
     def picks(self, only: Filter) -> str:
         """What a filter lets through, as a SELECT of `rid, attempt` for a cursor under none."""
         if only.of_causes:
@@ -154,6 +196,8 @@ class Session:
 
     def count(self, only: Filter = EVERYTHING) -> int:
         """How many attempts a filter lets through."""
+        if only and self.is_in_order:
+            return len(self.places(only))
         if only in self._picked:
             return int(self._picked[only].num_rows)
         with self.connect(only) as cursor:
@@ -209,7 +253,7 @@ class Session:
         with self._lock:
             self.tables = open_tables(self.path)
             self._has_causes = False
-            self._picked = {}
+            self._picked, self._places = {}, {}
             self._build_views()
             self.answers = Answers(self._answered)
 
@@ -218,7 +262,7 @@ class Session:
 
         Raises `KeepError` where that of a large run can't be worked out.
         """
-        with self._attributing:
+        with self._turn_to_attribute():
             while not self._has_causes:
                 tables = self.tables
                 if self._growing is not None:
@@ -232,6 +276,26 @@ class Session:
                     from recorder.attribution import attribute  # reads every slice: nothing that others pay for
 
                     self._show(tables, attribute(tables))
+
+    @property
+    def waiting(self) -> frozenset[int]:
+        """The threads that wait for causes which a process works out; nothing else of a look at the run waits."""
+        return frozenset(self._waiting) if self.progress is not None else frozenset()
+
+    @contextmanager
+    def _turn_to_attribute(self) -> Iterator[None]:
+        """One thread at a time. A question that a newer one has superseded does not queue up."""
+        self._waiting.add(threading.get_ident())
+        try:
+            while not self._attributing.acquire(timeout=_PATIENCE_S):
+                if not is_wanted():
+                    raise duckdb.InterruptException("nobody waits for this answer any more")
+            try:
+                yield
+            finally:
+                self._attributing.release()
+        finally:
+            self._waiting.discard(threading.get_ident())
 
     def _attribute(self, growing: Growing, tables: RunTables) -> None:
         """Bring the causes of a run that is recorded up to date."""
@@ -253,11 +317,6 @@ class Session:
             cursor.execute(attached).fetchall()
             self._kept, self._growing = None, Growing.of_history(cursor, time.monotonic() - began_s)
             self._build_views()
-
-    def settle(self) -> None:
-        """Have a large run at rest worked out before all of it is read: as it lies, to sort it takes too much memory."""
-        if not (self._shows_kept or self._has_causes) and self._keeper.is_worth_it(self.tables):
-            self.load_causes()
 
     def settle(self) -> None:
         """Have a large run at rest worked out before all of it is read: as it lies, to sort it takes too much memory."""

@@ -1,8 +1,10 @@
 """A run that is recorded, followed by what comes: at each look the answers are those of a run read anew (SPEC F8)."""
 
 import fcntl
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from console import growing
+from console.asking import Asker, Superseded, busy, wait_until_quiet
 from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
 from console.keeping import make_history
@@ -228,6 +231,49 @@ def test_a_long_history_is_worked_out_beside_it_and_the_numbers_are_there_before
             assert session.query("FROM requests").num_rows > before
             agrees(session, engine.run)
             engine.close()
+
+
+def test_who_waits_for_a_history_holds_up_no_look_and_leaves_when_superseded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing, "WORTH_KEEPING", 1)
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work(keeper: Keeper, _option: str, run: str, folder: str) -> None:
+        keeper.progress = 0.5
+        begun.set()
+        assert may_end.wait(60)
+        make_history(Path(run), Path(folder), lambda _part: None)
+        keeper.progress = None
+
+    monkeypatch.setattr(Keeper, "_work", work)
+    first, second, outcomes = Asker(), Asker(), []
+
+    def ask(asker: Asker, generation: int) -> None:
+        try:
+            outcomes.append(asker.ask(generation, session, lambda it, cursor: it.query("FROM causes", cursor=cursor)))
+        except Superseded:
+            outcomes.append(None)
+
+    with recorded(tmp_path) as engine:
+        engine.passes(60)
+        with Session(engine.run) as session:
+            first.in_thread(partial(ask, first, first.supersede()), "first")
+            assert begun.wait(60)
+            second.in_thread(partial(ask, second, second.supersede()), "second")
+            while len(session.waiting) < 2:
+                pass
+            assert busy()
+            assert not busy(session.waiting)
+            session.refresh()
+            second.supersede()
+            while len(session.waiting) > 1:
+                pass
+            may_end.set()
+            assert wait_until_quiet(60)
+            assert [outcome is None for outcome in outcomes] == [True, False]
+            assert session.has_causes
+            agrees(session, engine.run)
 
 
 @pytest.mark.usefixtures("long_history")
