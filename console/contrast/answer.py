@@ -8,7 +8,7 @@ from console.blame.cohorts import Slow, read_cohorts
 from console.contrast.attributes import KINDS, Attribute, is_told, term
 from console.contrast.counting import Sample
 from console.contrast.findings import BELIEVED, LEAST, Finding, Findings, judge
-from console.contrast.samples import Chosen, choose, read_lived, read_told, show
+from console.contrast.samples import Chosen, choose, read_lived, samples_told, show
 from console.filter import EVERYTHING, Filter, Words
 from console.session import Session
 
@@ -76,7 +76,7 @@ def contrast(
     """
     cursor = cursor if cursor is not None else session.connect()
     sides, chosen = read_sides(session, selection, against, slow or Slow(), cursor)
-    samples = [*read_quick(session, sides, chosen, cursor), *read_slow(session, sides, chosen, cursor)]
+    samples = [*samples_quick(sides, chosen), *read_slow(session, sides, chosen, cursor)]
     return concluded(session.name, sides, samples)
 
 
@@ -93,12 +93,9 @@ def read_sides(
     return Sides(selection, against, chosen.inside, chosen.outside, words, chosen.drawn), chosen
 
 
-def read_quick(session: Session, sides: Sides, chosen: Chosen, cursor: "duckdb.DuckDBPyConnection") -> list[Sample]:
+def samples_quick(sides: Sides, chosen: Chosen) -> list[Sample]:
     """What the requests were; nothing where there are too few to conclude from."""
-    if sides.refusal:
-        return []
-    show(cursor, chosen)
-    return list(read_told(session, cursor))
+    return [] if sides.refusal else list(samples_told(chosen))
 
 
 def read_slow(session: Session, sides: Sides, chosen: Chosen, cursor: "duckdb.DuckDBPyConnection") -> list[Sample]:

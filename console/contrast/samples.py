@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from console.contrast.attributes import ATTRIBUTES, part
 from console.contrast.counting import Bools, Ints, Sample, count_numbers, count_words
 from console.filter import Filter
+from console.measures import MEASURES
 from console.session import Session
 from recorder.attribution import CAUSES
 from recorder.attribution.columns import ints
@@ -30,9 +31,9 @@ _SAFE_NS: Final = 2**63 // 1000
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """`rows` hold `rid, attempt, inside` of those that are compared; `inside` and `outside` are how many there are."""
+    """`told` are those that are compared (`contrast_requests`); `inside` and `outside` are how many there are."""
 
-    rows: pa.Table
+    told: pa.Table
     inside: int
     outside: int
 
@@ -41,8 +42,8 @@ class Chosen:
         """How many of each side are compared, where there are too many for all."""
         if max(self.inside, self.outside) <= MOST:
             return None
-        inside = int(_flags(self.rows).sum())
-        return inside, self.rows.num_rows - inside
+        inside = int(_flags(self.told).sum())
+        return inside, self.told.num_rows - inside
 
 
 def choose(session: Session, cursor: "duckdb.DuckDBPyConnection", selection: Filter, against: Filter) -> Chosen:
@@ -50,24 +51,22 @@ def choose(session: Session, cursor: "duckdb.DuckDBPyConnection", selection: Fil
 
     Whoever is left out is left out by chance, and always: not every so-manieth, which traffic may be too.
     """
-    source, inside, outside = _sides(session, cursor, selection, against)
-    counted = f"SELECT count(*) FILTER ({inside}) AS inside, count(*) FILTER ({outside}) AS outside FROM {source}"
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW sides AS {_sides(session, cursor, selection, against)}").fetchall()
+    counted = "SELECT count(*) FILTER (inside) AS inside, count(*) FILTER (NOT inside) AS outside FROM sides"
     (n,) = session.query(counted, cursor=cursor).to_pylist()
-    chosen = f"""SELECT rid, attempt, true AS inside FROM {source} WHERE {_drawn(n["inside"])} AND {inside}
-        UNION ALL
-        SELECT rid, attempt, false FROM {source} WHERE {_drawn(n["outside"])} AND {outside}"""
-    return Chosen(session.query(chosen, cursor=cursor), n["inside"], n["outside"])
+    some = f"CASE WHEN inside THEN {_drawn(n['inside'])} ELSE {_drawn(n['outside'])} END"
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW drawn AS SELECT * FROM sides WHERE {some}").fetchall()
+    return Chosen(session.ask("contrast_requests", cursor=cursor), n["inside"], n["outside"])
 
 
 def show(cursor: "duckdb.DuckDBPyConnection", chosen: Chosen) -> None:
     """Let the questions on a cursor be about these: the table `chosen`."""
-    cursor.register("chosen", chosen.rows)
+    cursor.register("chosen", chosen.told.select(["rid", "attempt", "inside"]))
 
 
-def read_told(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Iterator[Sample]:
+def samples_told(chosen: Chosen) -> Iterator[Sample]:
     """What is known of the chosen attempts themselves, and how long they took."""
-    for name in ("contrast_requests", "contrast_measures"):
-        yield from _columns(session.ask(name, cursor=cursor))
+    return _columns(chosen.told)
 
 
 def read_lived(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Iterator[Sample]:
@@ -80,21 +79,29 @@ def read_lived(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Iterato
     yield from _columns(session.ask("contrast_neighbours", cursor=cursor))
 
 
-def _sides(
-    session: Session, cursor: "duckdb.DuckDBPyConnection", selection: Filter, against: Filter
-) -> tuple[str, str, str]:
-    """Rows of attempts to SELECT from, and the conditions for the one side and the other."""
-    if session.is_quick(selection & against):
+def _sides(session: Session, cursor: "duckdb.DuckDBPyConnection", selection: Filter, against: Filter) -> str:
+    """A SELECT of the attempts on either side, with their measures."""
+    both = selection & against
+    if both.of_causes:
+        session.load_causes()
+    if session.is_quick(both):
         inside = f"({selection.predicate(wide=True)})"
-        return "attempt_times AS lived", inside, f"{against.predicate(wide=True)} AND NOT {inside}"
+        either = f"{inside} OR ({against.predicate(wide=True)})"
+        return f"SELECT *, {inside} AS inside FROM attempt_times AS lived WHERE {either}"
     cursor.register("selected", session.picked(selection, cursor=cursor))
     cursor.register("others", session.picked(against, cursor=cursor))
-    either = """(
-        SELECT rid, attempt, true AS is_selected FROM selected
-        UNION ALL
-        SELECT rid, attempt, false FROM others ANTI JOIN selected USING (rid, attempt)
-    )"""
-    return either, "is_selected", "NOT is_selected"
+    return _JOINED
+
+
+_JOINED: Final = f"""SELECT *
+FROM requests
+JOIN (SELECT rid, attempt, {", ".join(measure.column for measure in MEASURES)} FROM latency) AS measured
+    USING (rid, attempt)
+JOIN (
+    SELECT rid, attempt, true AS inside FROM selected
+    UNION ALL
+    SELECT rid, attempt, false FROM others ANTI JOIN selected USING (rid, attempt)
+) AS side USING (rid, attempt)"""
 
 
 def _drawn(n: int) -> str:
@@ -106,12 +113,14 @@ def _columns(found: pa.Table) -> Iterator[Sample]:
     """From columns named as attributes: text is words, of which none is the empty one; of numbers none is none."""
     inside = _flags(found)
     for name in found.column_names if len(inside) else ():
+        if name not in ATTRIBUTES:
+            continue
         column = found[name]
         if pa.types.is_integer(column.type):
             known = column.is_valid().to_numpy()
             if known.any():
                 yield count_numbers(ATTRIBUTES[name], ints(found, name)[known], inside[known])
-        elif name != "inside":
+        else:
             yield _words(name, column, inside)
 
 

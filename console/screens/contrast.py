@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Container
 
 from console.blame.cohorts import Slow, slow_ideas
-from console.contrast.answer import Contrast, Sides, concluded, document, read_quick, read_sides, read_slow
+from console.contrast.answer import Contrast, Sides, concluded, document, read_sides, read_slow, samples_quick
 from console.contrast.counting import Sample
 from console.contrast.findings import Finding
 from console.contrast.narrowing import narrowing
@@ -189,7 +189,7 @@ class ContrastScreen(RunScreen):
 def _read_quick(only: Filter, slow: Slow, session: Session, cursor: duckdb.DuckDBPyConnection) -> Quick:
     """Who is compared, and what requests were."""
     sides, chosen = read_sides(session, only, EVERYTHING, slow, cursor)
-    samples = read_quick(session, sides, chosen, cursor)
+    samples = samples_quick(sides, chosen)
     return sides, chosen, samples, concluded(session.name, sides, samples)
 
 

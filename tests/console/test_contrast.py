@@ -194,7 +194,7 @@ def test_every_chosen_request_is_counted_once_by_every_attribute(session: Sessio
     with session.connect() as cursor:
         chosen = samples.choose(session, cursor, parse_filter("id:long-*"), parse_filter("status:ok"))
         samples.show(cursor, chosen)
-        found = [*samples.read_told(session, cursor), *samples.read_lived(session, cursor)]
+        found = [*samples.samples_told(chosen), *samples.read_lived(session, cursor)]
     by_name = {sample.attribute.name: sample for sample in found}
     for name in ("tier", "status", "arrival", "e2e", "phase:decode", "cause:PREFILL:share", "main_cause", "culprit"):
         assert (by_name[name].inside.sum(), by_name[name].outside.sum()) == (chosen.inside, chosen.outside), name
