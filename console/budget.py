@@ -175,15 +175,14 @@ def judge(
     if not ended:
         raise BudgetError(f"{session.name}: no request has ended: there is nothing to hold against the budget")
     limits = {**budget.parts, **{name: limit for name, limit in budget.slo.limits.items() if limit is not None}}
-    params = {f"{name}_ns": limits.get(name) for name in FORMULAS}
-    found = {str(row["part"]): row for row in rows(session.ask("budget", cursor=cursor, **params))}
+    found = _times(session, limits, cursor)
     if "tpot" in found:
         percentiles = rows(session.ask("percentiles", cursor=cursor))
         found["tpot"].update(next(row for row in percentiles if row["measure"] == "tpot"))
     untold = [name for name in [*PARTS, E2E.name] if name not in found]
     if states.get("ok") and untold:
         raise BudgetError(f"{session.name}: it was not recorded how long {', '.join(untold)} took: stamps are missing")
-    found |= _lost(session, budget.causes, cursor)
+    found |= _times(session, budget.causes, cursor)
     kept = [
         _kept(name, limit, found.get(name), ended, budget.slo) for name, limit in {**limits, **budget.causes}.items()
     ]
@@ -195,13 +194,17 @@ def formula(name: str) -> str:
     return FORMULAS.get(name) or f"sum of ns in causes, where the cause is {name} or below it"
 
 
-def _lost(
-    session: Session, causes: Mapping[str, int], cursor: "duckdb.DuckDBPyConnection"
+def _times(
+    session: Session, limits: Mapping[str, int], cursor: "duckdb.DuckDBPyConnection"
 ) -> dict[str, dict[str, object]]:
-    if not causes:
-        return {}
-    limits = {"causes": list(causes), "limits_ns": list(causes.values())}
-    return {str(row["part"]): row for row in rows(session.ask("budget_causes", cursor=cursor, **limits))}
+    """What is known of each part or cause that has a limit; nothing of one that nobody has lived through."""
+    found = {}
+    for name, limit in limits.items():
+        question, what = ("budget", "part") if name in FORMULAS else ("budget_causes", "cause")
+        (row,) = rows(session.ask(question, cursor=cursor, limit_ns=limit, **{what: name}))
+        if row["n"]:
+            found[name] = row
+    return found
 
 
 def document(verdict: Verdict) -> dict[str, Any]:

@@ -24,23 +24,14 @@ NAMES = sorted(path.stem for path in SQL.glob("*.sql"))
 MS = 1_000_000
 STRETCH: dict[str, Any] = {"since": 0, "until": 40 * MS, "worker": None}
 PARAMS: dict[str, dict[str, Any]] = {
-    "budget": {
-        "ingress_ns": 1 * MS,
-        "waiting_ns": 2 * MS,
-        "execution_ns": 20 * MS,
-        "return_ns": 2 * MS,
-        "ttft_ns": 14 * MS,
-        "tpot_ns": 9 * MS,
-        "e2e_ns": None,
-    },
-    "contrast_parts": {"causes": ["PREFILL", "DECODE", "UNNAMED"]},
+    "budget": {"part": "tpot", "limit_ns": 4 * MS},
     "cohort_bounds": {"measure": "e2e", "slow": 0.95},
     "ledger": {"measure": "e2e", "edge": 35 * MS, "at": True, "low": 20 * MS, "high": 30 * MS},
     "interference": {"by": "prompt"},
     "interference_pairs": {"top": 5},
     "culprits": {"top": 5, "cause": None},
     "victims": {"column": "PREFILL", "top": 2},
-    "budget_causes": {"causes": ["QUEUE", "DECODE"], "limits_ns": [10 * MS, 5 * MS]},
+    "budget_causes": {"cause": "QUEUE", "limit_ns": 10 * MS},
     "slo": {"ttft_ns": 33 * MS, "tpot_ns": 10 * MS, "e2e_ns": 34 * MS},
     "e2e_below": {"edges": (27 * MS, 35 * MS, 36 * MS)},
     "explain_cells": {"measure": "e2e", "edge": 35 * MS, "at": True, "low": 20 * MS, "high": 30 * MS},
