@@ -25,6 +25,7 @@ MS = 1_000_000
 STRETCH: dict[str, Any] = {"since": 0, "until": 40 * MS, "worker": None}
 PARAMS: dict[str, dict[str, Any]] = {
     "budget": {"part": "tpot", "limit_ns": 4 * MS},
+    "contrast_parts": {"causes": ["PREFILL", "DECODE", "UNNAMED"]},
     "cohort_bounds": {"measure": "e2e", "slow": 0.95},
     "ledger": {"measure": "e2e", "edge": 35 * MS, "at": True, "low": 20 * MS, "high": 30 * MS},
     "interference": {"by": "prompt"},
