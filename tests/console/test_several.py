@@ -69,6 +69,14 @@ def test_each_other_run_is_held_against_the_first(runs: list[Path], width: int) 
     assert f"×{other / base:.2f}" in p99
 
 
+def test_four_runs_have_room_on_a_narrow_screen(runs: list[Path]) -> None:
+    with Session(runs[0]) as a, Session(runs[1]) as b, Session(runs[2]) as c:
+        lines = [text_of(line) for line in several_lines(compare_all([a, b, c, b]), 77)]
+    heads = [line.split() for line in lines if line.split()[:1] == ["A"] and "× A" in line]
+    assert heads == [["A", "B", "×", "A", "C", "×", "A", "D", "×", "A"]] * 5
+    assert not [line for line in lines if line.startswith("  p") and line.endswith("…")]
+
+
 def test_json_of_two_runs_is_one_comparison_and_of_more_a_list(
     runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
