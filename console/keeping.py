@@ -21,6 +21,7 @@ from console.growing import fill_history
 from console.kept import NAME, fingerprint
 from console.report import report
 from console.session import Session
+from console.views import fill_blames
 from recorder.errors import UserError
 from recorder.run import RunError
 from recorder.tables import open_pinned
@@ -38,6 +39,7 @@ def make(run: Path, place: Path, wanted: str, tell: Callable[[float], None]) -> 
                 raise RunError(f"{run} has changed meanwhile")
             with session.making(making) as cursor:
                 fill(cursor, session.tables, lambda part: tell(_FILLED * part))
+                fill_blames(cursor)
                 cursor.execute(f"CREATE TABLE kept.made_from AS SELECT '{wanted}' AS fingerprint").fetchall()
                 session.show_made()
                 _answer(session, cursor)

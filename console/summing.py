@@ -8,14 +8,14 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from console.views import ROOTS
+from console.views import ANY_ROOT, BEHIND, ROOTS
 from recorder.attribution import CAUSES
 from recorder.attribution.columns import Ints, codes, ints
 from recorder.attribution.columns import sums as summed
 
 
 def sums(rows: Ints, causes: pa.Table) -> pa.Table:
-    """`rid, attempt` and a column of ns for each of `CAUSES` and `ROOTS`, NULL where the attempt has none of it.
+    """`rid, attempt` and a column of ns for each of `CAUSES`, `ROOTS` and `BEHIND`, NULL where there is none of it.
 
     `rows` tells which causes are of one attempt.
     """
@@ -26,7 +26,10 @@ def sums(rows: Ints, causes: pa.Table) -> pa.Table:
     waits, root = waits[root >= 0], root[root >= 0]
     columns = {name: causes[name].take(pa.array(first)) for name in ("rid", "attempt")}
     columns |= _by_word(CAUSES, cause, at, ns, len(first)) | _by_word(ROOTS, root, at[waits], ns[waits], len(first))
-    return pa.table(columns)
+    which = _WHICH[cause[waits]]
+    some = which >= 0
+    both, waits = (which * len(ROOTS) + root)[some], waits[some]
+    return pa.table(columns | _by_word(BEHIND, both, at[waits], ns[waits], len(first)))
 
 
 def _by_word(words: Sequence[str], code: Ints, at: Ints, ns: Ints, length: int) -> dict[str, pa.Array]:
@@ -39,6 +42,8 @@ def _by_word(words: Sequence[str], code: Ints, at: Ints, ns: Ints, length: int) 
 
 
 _WAITS: Final = np.array([name.startswith("QUEUE/") for name in CAUSES])
+_WHICH: Final = np.array([ANY_ROOT.index(name) if name in ANY_ROOT else -1 for name in CAUSES])
+"""Which of the causes that may have any root."""
 
 
 _CHUNKS: Final = 5

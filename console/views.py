@@ -18,11 +18,15 @@ KEPT: Final = "kept"
 """The name under which the database of what is kept is attached."""
 
 _KEPT: Final = f"{KEPT}.attempts"
+_BLAMES: Final = f"{KEPT}.blames"
 
 VIEWS: Final = frozenset(
-    {*TABLES, "latency", "gaps", "handed_on", "phase_times", "causes", "cause_times", "attempt_times"}
+    {*TABLES, "latency", "gaps", "handed_on", "phase_times", "causes", "cause_times", "attempt_times", "blames"}
 )
 """All that can be asked."""
+
+ALL_REQUESTS: Final = "all_requests"
+"""The view `requests` for other views: in them even `memory.main.requests` would be what a filter lets through."""
 
 NARROWED: Final = ("requests", "latency", "spans", "phase_times", "cause_times", "attempt_times")
 """The views that a filter narrows. Questions about causes join requests."""
@@ -30,6 +34,10 @@ NARROWED: Final = ("requests", "latency", "spans", "phase_times", "cause_times",
 PHASES: Final = tuple(phase.value for phase in Phase)
 ROOTS: Final = tuple(f"root {reason.value}" for reason in Reason if reason is not Reason.NONE)
 """Columns of `cause_times`: the waits in the queue, by why its head was not started."""
+ANY_ROOT: Final = ("QUEUE/BEHIND_FIFO", "QUEUE/BEHIND_TIER")
+"""The causes that may have any root; that of all others follows from the cause."""
+BEHIND: Final = tuple(f"{cause} {root.removeprefix('root ')}" for cause in ANY_ROOT for root in ROOTS)
+"""Columns of `attempt_times`: these, by root."""
 
 _SQL_TYPES: Final = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
 _GAPS: Final = pa.schema(
@@ -67,7 +75,8 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
         if not (kept and table.name == "requests"):
             _create_view(cursor, table, tables)
     if kept:
-        _view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {_KEPT}")
+        for name in ("requests", ALL_REQUESTS):
+            _view(cursor, name, f"SELECT {columns_of(TABLES['requests'])} FROM {_KEPT}")
         _view(cursor, "causes", f"SELECT {columns_of(SCHEMA)} FROM {KEPT}.causes")
     else:
         show_causes(cursor, SCHEMA.empty_table())
@@ -76,12 +85,14 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
     _view(cursor, "latency", latency_view(lossy=lossy))
     phases, causes, both = _joined(_phases_of()), _joined(_CAUSE_SUMS), _joined(_phases_of(phase_column), _CAUSE_SUMS)
     _view(cursor, "phase_times", _times(_phase_columns(), _KEPT) if kept else _times(names_of(PHASES), phases))
-    _view(cursor, "cause_times", _times(names_of(CAUSE_NAMES), _KEPT if kept else causes))
+    _view(cursor, "cause_times", _times(_CAUSE_COLUMNS, _KEPT if kept else causes))
     _view(cursor, "attempt_times", _wide(_KEPT if kept else both))
+    blames = blames_of(f"{KEPT}.causes" if kept else "attributed")
+    _view(cursor, "blames", f"FROM {_BLAMES}" if kept and _has_blames(cursor) else blames)
     return lossy
 
 
-_HANDED_ON: Final = "SELECT retry_of AS rid, arrival FROM memory.main.requests WHERE retry_of IS NOT NULL"
+_HANDED_ON: Final = f"SELECT retry_of AS rid, arrival FROM {ALL_REQUESTS} WHERE retry_of IS NOT NULL"
 """Attempts that are no end of their request: another worker went on with it, and whoever did came at the same instant
 (SPEC A7, C9). A client that asks again itself comes later."""
 
@@ -98,13 +109,27 @@ def picks_of_kept(only: Filter) -> str:
     return f"SELECT rid, attempt FROM ({lived(_KEPT)}) AS lived WHERE {only.predicate(wide=True)}"
 
 
+def placed() -> str:
+    """The wide rows that are kept, with the measures, and the `place` of each in the order of arrival, from 0."""
+    return lived(f"(SELECT rowid::INTEGER AS place, * FROM {_KEPT})")
+
+
+def places_of_kept(only: Filter) -> str:
+    """What a filter `of_rows` lets through, as a SELECT of `place`."""
+    return f"SELECT place FROM ({placed()}) AS lived WHERE {only.predicate(wide=True)}"
+
+
+PLACES_OF_PICKED: Final = f"SELECT rowid::INTEGER AS place FROM {_KEPT} SEMI JOIN picks USING (rid, attempt)"
+"""The same of `picks`, a table of `rid, attempt`."""
+
+
 def narrow_kept(cursor: duckdb.DuckDBPyConnection, only: Filter, *, lossy: bool, causes: bool) -> None:
     """Put a cursor under a filter `of_rows`. Every question looks at each row itself: that is faster than any join."""
     rows = f"(SELECT * FROM ({lived(_KEPT)}) AS lived WHERE {only.predicate(wide=True)})"
     _temp_view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {rows}")
     _temp_view(cursor, "latency", latency_view(lossy=lossy))
     _temp_view(cursor, "phase_times", _times(_phase_columns(), rows))
-    _temp_view(cursor, "cause_times", _times(names_of(CAUSE_NAMES), rows))
+    _temp_view(cursor, "cause_times", _times(_CAUSE_COLUMNS, rows))
     _temp_view(cursor, "attempt_times", _wide(rows))
     for view in ("spans", *(["causes"] if causes else [])):
         _temp_view(cursor, view, f"SELECT * FROM memory.main.{view} SEMI JOIN requests USING (rid, attempt)")
@@ -172,12 +197,83 @@ def _phases_of(called: Callable[[str], str] = str) -> str:
     return f"SELECT rid, attempt, {phase_sums(called)} FROM spans GROUP BY rid, attempt"
 
 
-_CAUSE_SUMS: Final = f"""SELECT rid, attempt, {_sums("cause", "ns", CAUSES)}, {_ROOT_SUMS}
+_CAUSE_SUMS: Final = f"""SELECT rid, attempt, {_sums("cause", "ns", CAUSES)}, {_ROOT_SUMS},
+{_sums("cause || ' ' || root", "ns", BEHIND)}
 FROM causes GROUP BY rid, attempt"""
 
 
-CAUSE_NAMES: Final = (*CAUSES, *ROOTS)
-"""The columns of `cause_times` that are ns."""
+CAUSE_NAMES: Final = (*CAUSES, *ROOTS, *BEHIND)
+"""The columns of `attempt_times` that are ns of causes."""
+
+_CAUSE_COLUMNS: Final = names_of((*CAUSES, *ROOTS))
+
+
+def fill_blames(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Keep `blames` beside the causes that are kept: on large runs it takes a second."""
+    cursor.execute(f"CREATE TABLE {_BLAMES} AS {blames_of(f'{KEPT}.causes')} ORDER BY rid, attempt").fetchall()
+
+
+def _has_blames(cursor: duckdb.DuckDBPyConnection) -> bool:
+    """Of a run that is recorded they are not kept: each look would have to begin anew."""
+    return bool(
+        cursor.execute(
+            f"SELECT 1 FROM duckdb_tables() WHERE database_name = '{KEPT}' AND table_name = 'blames'"
+        ).fetchall()
+    )
+
+
+def blames_of(causes: str) -> str:
+    """The SELECT behind the view `blames`: time that an attempt lost through another request, and who that was.
+
+    It is the culprit of the cause, but for two: whoever waits behind the head of the queue blames whoever kept that
+    head out for the same root (where one request did most of it), and whoever was on its way to a worker in the middle
+    of a step blames the longest prompt in that step. `prompt_tokens` and `cached_tokens` are the culprit's, by its last
+    attempt.
+    """
+    return f"""
+WITH waits AS (
+    SELECT rid, attempt, cause, coalesce(root, '') AS root, culprit, ns
+    FROM {causes}
+    WHERE culprit IS NOT NULL OR cause = 'STEP_IN_FLIGHT'
+),
+heads AS (
+    SELECT rid AS head, root, arg_max(culprit, (ns, -culprit)) AS behind
+    FROM waits
+    WHERE culprit IS NOT NULL AND cause = 'QUEUE/' || root
+    GROUP BY rid, root
+),
+prompts AS (
+    SELECT worker, step, arg_max(rid, (tokens, -rid)) AS prompt
+    FROM slices
+    WHERE role <> 'decode'
+    GROUP BY worker, step
+),
+in_flight AS (
+    SELECT lived.rid, lived.attempt, 'STEP_IN_FLIGHT' AS cause, prompt
+    FROM (SELECT rid, attempt, worker, admitted FROM {ALL_REQUESTS} WHERE admitted IS NOT NULL) AS lived
+    ASOF JOIN steps ON steps.worker = lived.worker AND steps.t_sched <= lived.admitted
+    JOIN prompts ON prompts.worker = steps.worker AND prompts.step = steps.step
+),
+people AS (
+    SELECT
+        rid, arg_max(coalesce(prompt_tokens, 0), attempt) AS prompt_tokens,
+        arg_max(coalesce(cached_tokens, 0), attempt) AS cached_tokens
+    FROM {ALL_REQUESTS}
+    GROUP BY rid
+),
+found AS (
+    SELECT waits.rid, waits.attempt, waits.cause, waits.root, coalesce(behind, waits.culprit, prompt) AS culprit, ns
+    FROM waits
+    LEFT JOIN heads ON head = waits.culprit AND heads.root = waits.root AND starts_with(cause, 'QUEUE/BEHIND_')
+    LEFT JOIN in_flight USING (rid, attempt, cause)
+),
+summed AS (
+    SELECT rid, attempt, cause, root, culprit, sum(ns)::BIGINT AS ns
+    FROM found
+    WHERE culprit IS NOT NULL
+    GROUP BY ALL
+)
+SELECT summed.*, prompt_tokens, cached_tokens FROM summed LEFT JOIN people ON people.rid = culprit"""
 
 
 def _joined(*sums: str) -> str:
@@ -208,7 +304,8 @@ def _create_view(cursor: duckdb.DuckDBPyConnection, table: Table, tables: RunTab
     if tail.num_rows or not files:  # a sealed run has no tails: its empty tables would double the time to open it
         store(cursor, name, tail)
         sources.append(f"SELECT {columns_of(table)} FROM {name}")
-    _view(cursor, table.name, _SETTLED.get(table.name, "{rows}").format(rows=" UNION ALL ".join(sources)))
+    for view in (table.name, *([ALL_REQUESTS] if table.name == "requests" else [])):
+        _view(cursor, view, _SETTLED.get(table.name, "{rows}").format(rows=" UNION ALL ".join(sources)))
 
 
 def _create_gaps(cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> bool:

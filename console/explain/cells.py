@@ -6,10 +6,12 @@ excess of E2E exactly. Two causes are a request's own work, and are split by wha
 requests' pace.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
+
+from recorder.attribution.budget import MODELLED
 
 DECODES: Final = frozenset({"DECODE", "DECODE/PHASE"})
 PREFILLS: Final = frozenset({"PREFILL", "PREFILL/PHASE"})
@@ -22,7 +24,7 @@ PACE: Final = "PACE"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What both cohorts lost to one cause through one culprit, sums in ns. `root` is as in the view `causes`."""
+    """What the cohorts lost to one cause through one culprit, sums in ns. `root` is as in the view `causes`."""
 
     cause: str
     root: str
@@ -31,7 +33,28 @@ class Cell:
     typical_ns: int
     culprits: int = 0
     """How many are behind it, where they are not told apart."""
-    measured: bool = True
+    long: bool = False
+    missed: bool = False
+    """Whoever is behind it had a long prompt to compute; found far less of it in the cache than was found before."""
+
+    @property
+    def measured(self) -> bool:
+        """Whether stamps alone tell it."""
+        return self.cause not in MODELLED
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """What one cohort lost to one cause through one culprit, or through `culprits` that are not told apart."""
+
+    cohort: str
+    cause: str
+    root: str
+    long: bool
+    missed: bool
+    culprit: int | None
+    culprits: int
+    ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +84,23 @@ class Asked:
 
 
 NOBODY: Final = Asked("", 0, 0, 0, 0, 0, 0, None)
+
+
+Spent = Mapping[tuple[str, str], int]
+"""(cause, root) -> ns."""
+
+
+def cells(slow: Spent, typical: Spent, blames: Iterable[Blame]) -> Iterator[Cell]:
+    """All that the cohorts lost: through others as far as these are told, and the rest of each cause and root."""
+    rest = {"slow": dict(slow), "typical": dict(typical)}
+    for blame in blames:
+        rest[blame.cohort][blame.cause, blame.root] -= blame.ns
+        sides = (blame.ns, 0) if blame.cohort == "slow" else (0, blame.ns)
+        many = blame.culprits if blame.culprit is None else 0
+        yield Cell(blame.cause, blame.root, blame.culprit, *sides, many, blame.long, blame.missed)
+    for key in slow:
+        if rest["slow"][key] or rest["typical"][key]:
+            yield Cell(*key, None, rest["slow"][key], rest["typical"][key])
 
 
 def excess(cell: Cell, slow: Asked, typical: Asked) -> Fraction:

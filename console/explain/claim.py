@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final
 
 from console.explain.cells import Cell
-from console.explain.evidence import Evidence
+from console.explain.evidence import Evidence, View
 from console.explain.finding import Culprit, Finding, Kind, Nature, Steps
 from console.filter import Filter, Part
 from console.widgets.ink import duration, percent
-
-View = Literal["tail", "everyone"]
-"""What is accounted for: what slow requests took more than typical ones, or what typical ones took."""
 
 _NAMED: Final = 3
 _LINKED: Final = 0.2
@@ -73,7 +70,10 @@ class Claim:
         """How many requests are behind it."""
         spent = [cell for cell in self.cells if self._spent(cell) > 0]
         named = {cell.culprit for cell in spent if cell.culprit is not None}
-        return len(named) + (max((cell.culprits for cell in spent), default=0) if self.view == "everyone" else 0)
+        others: Counter[tuple[str, str]] = Counter()
+        for cell in spent:
+            others[cell.cause, cell.root] += cell.culprits
+        return len(named) + max(others.values(), default=0)
 
     def by_root(self) -> dict[str, float]:
         """Parts of what was lost by what kept the head of the queue out, largest first."""

@@ -2,13 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 from console.blame.cohorts import Cohorts
-from console.diagnosis import Pulse
+from console.diagnosis import HEALTHY_RATIO, Pulse
 from console.explain.arrivals import Pinned
 from console.explain.cells import Asked, Cell
 from console.explain.prefixes import Shift
+
+_LONG: Final = 4
+"""So many times the middle one, a prompt is long."""
+
+View = Literal["tail", "everyone"]
+"""What is accounted for: what slow requests took more than typical ones, or what typical ones took."""
+
+
+def view_of(pulse: Pulse) -> View:
+    """Where P99 is near P50 there is no tail to speak of."""
+    return "tail" if pulse.ratio is None or pulse.ratio > HEALTHY_RATIO else "everyone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +29,6 @@ class Person:
     rid: int
     request_id: str
     prompt_tokens: int
-    cached_tokens: int
-
-    @property
-    def computed(self) -> int:
-        """Prompt tokens that were not cached."""
-        return self.prompt_tokens - self.cached_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,11 @@ class Sizes:
     """What requests have to compute of their prompts, in the middle; None where there was none."""
 
     computed_p50: int | None
+
+    @property
+    def long(self) -> int | None:
+        """So many are out of the ordinary."""
+        return None if self.computed_p50 is None else _LONG * max(self.computed_p50, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +166,7 @@ class Evidence:
     """Cause -> slow requests that lost a tenth of their E2E or more to it."""
     people: Mapping[int, Person]
     prompts: Mapping[int, tuple[int, int, int]]
-    """rid -> worker, first and last step in which its prompt was computed; of those who are blamed most."""
-    sizes: Sizes
+    """rid -> worker, first and last step in which its prompt was computed; of those who are to blame."""
     tiers: tuple[Tier, ...]
     """Empty where there is but one."""
     workers: tuple[Worker, ...]

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
-from console.diagnosis import HEALTHY_RATIO
 from console.explain.cells import Cell
-from console.explain.claim import Claim, View, total
-from console.explain.evidence import Evidence
+from console.explain.claim import Claim, total
+from console.explain.evidence import Evidence, View, view_of
 from console.explain.finding import Finding, Nature
 from console.explain.suspects import SUSPECTS
 
@@ -47,7 +46,7 @@ class Account:
 
 def account(evidence: Evidence) -> Account:
     """Who takes the tail, and how much of it nobody can tell."""
-    view = _view(evidence)
+    view = view_of(evidence.pulse)
     claims, unexplained = _claimed(evidence, view)
     whole = total(evidence, view, evidence.cells)
     told: list[tuple[Claim, Finding]] = []
@@ -67,11 +66,6 @@ def account(evidence: Evidence) -> Account:
         small=1 - shares - unknown if whole else Fraction(0),
         unexplained=unknown,
     )
-
-
-def _view(evidence: Evidence) -> View:
-    ratio = evidence.pulse.ratio
-    return "tail" if ratio is None or ratio > HEALTHY_RATIO else "everyone"
 
 
 def _claimed(evidence: Evidence, view: View) -> tuple[dict[str, list[Cell]], Sequence[Cell]]:

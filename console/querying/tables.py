@@ -34,6 +34,7 @@ class TableDoc:
 _VIEWS: Final[Mapping[str, str]] = {
     "latency": "one attempt of one request, with its measures",
     "causes": "some time of one attempt, by what it went into and through whom",
+    "blames": "some time that one attempt lost through another request, and who that was in the end",
     "gaps": "one stretch in which records were lost",
     "phase_times": "one attempt, with its time in each phase",
     "cause_times": "one attempt, with its time in each cause and by each root",

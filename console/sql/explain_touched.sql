@@ -1,19 +1,17 @@
--- How many slow requests lost a tenth of their E2E or more to each cause?
+-- How many slow requests lost a tenth of their E2E or more to each cause? $causes are those that there are.
 WITH lived AS (
     SELECT
-        rid, attempt, e2e_ns,
-        CASE $measure WHEN 'ttft' THEN ttft_ns::DOUBLE WHEN 'tpot' THEN tpot_ns ELSE e2e_ns::DOUBLE END AS ns
-    FROM latency
+        *, CASE $measure WHEN 'ttft' THEN ttft_ns::DOUBLE WHEN 'tpot' THEN tpot_ns ELSE e2e_ns::DOUBLE END AS measured
+    FROM attempt_times
     WHERE status = 'ok' AND e2e_ns IS NOT NULL
 ),
-lost AS (
-    SELECT rid, attempt, any_value(e2e_ns) AS e2e_ns, cause, sum(causes.ns) AS lost_ns
-    FROM lived JOIN causes USING (rid, attempt)
-    WHERE lived.ns > $edge::DOUBLE OR (lived.ns = $edge::DOUBLE AND $at)
-    GROUP BY rid, attempt, cause
+slow AS (
+    SELECT e2e_ns, COLUMNS(lambda name: list_contains($causes::VARCHAR[], name))
+    FROM lived
+    WHERE measured > $edge::DOUBLE OR (measured = $edge::DOUBLE AND $at)
 )
 SELECT cause, count(*) AS n
-FROM lost
-WHERE lost_ns * 10 >= e2e_ns
+FROM (UNPIVOT slow ON COLUMNS(* EXCLUDE (e2e_ns)) INTO NAME cause VALUE ns)
+WHERE ns * 10 >= e2e_ns
 GROUP BY cause
 ORDER BY n DESC, cause

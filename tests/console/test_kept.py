@@ -70,6 +70,27 @@ def test_every_answer_is_the_same(ready: Session, plain: Path, monkeypatch: pyte
             assert sorted(map(repr, rows(ready.query(sql)))) == sorted(map(repr, rows(session.query(sql)))), sql
 
 
+@pytest.mark.parametrize("few", [0, 10**9], ids=["sorted", "by what is kept in order"])
+def test_percentiles_are_the_same_either_way(
+    ready: Session, plain: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("console.ranks._FEW", few)
+    monkeypatch.setattr(kept, "WORTH_KEEPING", 10**9)
+    with Session(plain) as session:
+        for text in FILTERS[1:]:
+            only = parse_filter(text)
+            assert report(ready, only) == report(session, only), text
+            assert ready.count(only) == session.count(only) == session.picked(only).num_rows
+
+
+def test_lanes_in_sight_are_the_same_by_place(ready: Session) -> None:
+    lanes = load_lanes(ready, ready.connect())
+    for text in FILTERS[1:]:
+        only = parse_filter(text)
+        expected = lanes.under(ready.picked(only)).in_sight
+        assert (lanes.under_filter(ready, only, ready.connect()).in_sight == expected).all(), text
+
+
 def test_the_lanes_are_the_same(ready: Session, plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "WORTH_KEEPING", 10**9)
     with Session(plain) as session:

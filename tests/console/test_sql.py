@@ -23,6 +23,7 @@ NAMES = sorted(path.stem for path in SQL.glob("*.sql"))
 
 MS = 1_000_000
 STRETCH: dict[str, Any] = {"since": 0, "until": 40 * MS, "worker": None}
+COHORTS: dict[str, Any] = {"measure": "e2e", "edge": 35 * MS, "at": True, "low": 20 * MS, "high": 30 * MS}
 PARAMS: dict[str, dict[str, Any]] = {
     "budget": {"part": "tpot", "limit_ns": 4 * MS},
     "contrast_parts": {"causes": ["PREFILL", "DECODE", "UNNAMED"]},
@@ -35,9 +36,9 @@ PARAMS: dict[str, dict[str, Any]] = {
     "budget_causes": {"cause": "QUEUE", "limit_ns": 10 * MS},
     "slo": {"ttft_ns": 33 * MS, "tpot_ns": 10 * MS, "e2e_ns": 34 * MS},
     "e2e_below": {"edges": (27 * MS, 35 * MS, 36 * MS)},
-    "explain_cells": {"measure": "e2e", "edge": 35 * MS, "at": True, "low": 20 * MS, "high": 30 * MS},
-    "explain_cohorts": {"measure": "e2e", "edge": 35 * MS, "at": True, "low": 20 * MS, "high": 30 * MS},
-    "explain_touched": {"measure": "e2e", "edge": 35 * MS, "at": True},
+    "explain_blames": {**COHORTS, "named": "slow", "most": 1, "long": 20, "hit": 0.5},
+    "explain_cohorts": {**COHORTS, "spent": ("PREFILL", "QUEUE/BEHIND_FIFO KV_BLOCKS", "RETURN")},
+    "explain_touched": {"measure": "e2e", "edge": 35 * MS, "at": True, "causes": ("PREFILL", "QUEUE/BEHIND_FIFO")},
     "explain_tiers": {"measure": "e2e", "edge": 35 * MS, "at": True},
     "explain_returns": {"measure": "e2e", "edge": 27 * MS, "at": True},
     "explain_around": {"measure": "e2e", "edge": 35 * MS, "at": True, "t": 2 * MS},

@@ -7,7 +7,6 @@ from console.explain.cells import MISSES, PACE, PREFILLS, Asked, Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
 from console.explain.finding import Finding, Kind, Suggestion
-from console.explain.prefixes import Shift
 from console.explain.suspects.base import Claims, Suspect, is_queue, nothing
 from console.explain.suspects.fleet import began_to_wait
 from console.widgets.ink import percent
@@ -29,16 +28,10 @@ def _claims(evidence: Evidence) -> Claims:
         if cell.cause in PREFILLS:
             return cell.root in {MISSES, PACE}
         if is_queue(cell):
-            return waits or _missed(evidence, cell, shift)
-        return cell.cause in _BY_PROMPTS and _missed(evidence, cell, shift)
+            return waits or cell.missed
+        return cell.cause in _BY_PROMPTS and cell.missed
 
     return mine
-
-
-def _missed(evidence: Evidence, cell: Cell, shift: Shift) -> bool:
-    """Whether the culprit found far less of its prompt than those before the change did."""
-    person = evidence.people.get(-1 if cell.culprit is None else cell.culprit)
-    return person is not None and 2 * person.cached_tokens < shift.before * person.prompt_tokens
 
 
 def _tell(claim: Claim) -> Finding | None:

@@ -7,10 +7,8 @@ from console.explain.cells import DECODES, Cell
 from console.explain.claim import Claim
 from console.explain.evidence import Evidence
 from console.explain.finding import Change, Finding, Kind, Suggestion
-from console.explain.suspects.base import Claims, Suspect, blame, is_queue
+from console.explain.suspects.base import Suspect, blame, is_queue, whatever
 
-_LONG: Final = 4
-"""So many times the middle one, a prompt is long."""
 _STALLS: Final = frozenset({"STALLED_BY_PREFILL", "SKIPPED"})
 _TOKENS: Final = frozenset({"TOKEN_BUDGET", "DECODE_SLACK"})
 _CHUNK: Final = 512
@@ -19,18 +17,9 @@ _PARTS: Final = 8
 _LEAST: Final = 64
 
 
-def is_long(evidence: Evidence, rid: int | None) -> bool:
-    """Whether what it had to compute of its prompt is out of the ordinary."""
-    person, middle = evidence.people.get(-1 if rid is None else rid), evidence.sizes.computed_p50
-    return person is not None and middle is not None and person.computed >= _LONG * max(middle, 1)
-
-
-def _claims(evidence: Evidence) -> Claims:
-    def mine(cell: Cell) -> bool:
-        by_tokens = cell.cause == "STEP_IN_FLIGHT" or (is_queue(cell) and cell.root in _TOKENS)
-        return cell.cause in _STALLS or (by_tokens and is_long(evidence, cell.culprit))
-
-    return mine
+def _claims(cell: Cell) -> bool:
+    by_tokens = cell.cause == "STEP_IN_FLIGHT" or (is_queue(cell) and cell.root in _TOKENS)
+    return cell.cause in _STALLS or (by_tokens and cell.long)
 
 
 def _tell(claim: Claim) -> Finding | None:
@@ -69,4 +58,4 @@ def _pace_ms(evidence: Evidence) -> int:
     return -(-2 * decoding // typical.decodes // 1_000_000) if typical.decodes else 0
 
 
-LONG_PROMPTS: Final = Suspect(Kind.LONG_PROMPTS, _claims, _tell)
+LONG_PROMPTS: Final = Suspect(Kind.LONG_PROMPTS, whatever(_claims), _tell)
