@@ -79,7 +79,7 @@ class SqlScreen(RunScreen):
                 yield SqlEditor(_FIRST, self._complete)
                 yield Paper(self._said, id="said")
                 yield AnswerTable()
-        yield OfferList(lambda: self.query_one(SqlEditor).offer)
+        yield OfferList(lambda: self.query_one(SqlEditor).offer, lambda place: self.query_one(SqlEditor).take(place))
 
     def on_mount(self) -> None:
         """A timer that only runs while a question does."""

@@ -107,6 +107,12 @@ class SqlEditor(TextArea):
             offer.text, (row, column - (offer.end - offer.start)), (row, column), maintain_selection_offset=False
         )
 
+    def take(self, place: int) -> None:
+        """One of the candidates, by its place."""
+        if self.offer is not None:
+            self._choose(place - self.offer.chosen)
+            self.action_take()
+
     def action_offer(self) -> None:
         """Offer what fits; take it where it is offered already."""
         if self.offer is not None:

@@ -105,6 +105,19 @@ async def test_another_candidate_is_chosen_with_the_arrows(run: Path) -> None:
         assert editor.cursor_location == (1, len(f"* from {second}"))
 
 
+async def test_a_click_takes_a_candidate(run: Path) -> None:
+    app = build([run], "sql")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        editor = await writing(pilot, app, "select * from s")
+        assert editor.offer is not None
+        second = editor.offer.candidates[1].text
+        await pilot.click("#offer", offset=(6, 1))
+        await settle(pilot)
+        assert editor.text == f"select * from {second}"
+        assert editor.has_focus
+
+
 async def test_what_is_offered_is_never_in_the_way(run: Path) -> None:
     app = build([run], "sql")
     async with app.run_test(size=(100, 30)) as pilot:
