@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from console.blame.answer import blame
+from console.contrast.meeting import fill_met
 from console.explain.answer import explain
 from console.filling import fill
 from console.growing import fill_history
@@ -40,6 +41,7 @@ def make(run: Path, place: Path, wanted: str, tell: Callable[[float], None]) -> 
             with session.making(making) as cursor:
                 fill(cursor, session.tables, lambda part: tell(_FILLED * part))
                 fill_blames(cursor)
+                fill_met(cursor)
                 cursor.execute(f"CREATE TABLE kept.made_from AS SELECT '{wanted}' AS fingerprint").fetchall()
                 session.show_made()
                 _answer(session, cursor)

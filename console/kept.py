@@ -144,7 +144,10 @@ def _code() -> str:
     """The code that says what is kept: another release may attribute otherwise."""
     here = [resources.files("recorder.attribution"), resources.files("console")]
     files = [file for file in here[0].iterdir() if file.name.endswith(".py")]
-    files += [here[1] / name for name in ("keeping.py", "filling.py", "summing.py", "views.py", "measures.py")]
+    files += [
+        here[1] / name
+        for name in ("keeping.py", "filling.py", "contrast/meeting.py", "summing.py", "views.py", "measures.py")
+    ]
     return sha256(b"".join(file.read_bytes() for file in sorted(files, key=lambda file: file.name))).hexdigest()
 
 

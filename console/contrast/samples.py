@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from console.contrast.attributes import ATTRIBUTES, part
 from console.contrast.counting import Bools, Ints, Sample, count_numbers, count_words
+from console.contrast.meeting import show_met
 from console.filter import Filter
 from console.measures import MEASURES
 from console.session import Session
@@ -60,8 +61,9 @@ def choose(session: Session, cursor: "duckdb.DuckDBPyConnection", selection: Fil
 
 
 def show(cursor: "duckdb.DuckDBPyConnection", chosen: Chosen) -> None:
-    """Let the questions on a cursor be about these: the table `chosen`."""
+    """Let the questions on a cursor be about these: the table `chosen`, and what they `met`."""
     cursor.register("chosen", chosen.told.select(["rid", "attempt", "inside"]))
+    show_met(cursor)
 
 
 def samples_told(chosen: Chosen) -> Iterator[Sample]:

@@ -288,6 +288,8 @@ def test_of_a_run_of_which_all_is_kept_the_same_is_told(
         make(copy, copy / "kept.duckdb", fingerprint(opened.tables), lambda _part: None)
         opened.refresh()
         assert opened.is_quick(filters[2][0])
+        decoded = opened.query("SELECT DISTINCT rid FROM slices WHERE role = 'decode'")
+        assert opened.query("FROM kept.met").num_rows == decoded.num_rows > 0
         assert [document(contrast(opened, *each, parse_slow("p90"))) for each in filters] == expected
 
 
