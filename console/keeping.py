@@ -20,6 +20,7 @@ from console.explain.answer import explain
 from console.filling import fill
 from console.growing import fill_history
 from console.kept import NAME, fingerprint
+from console.ranks import fill_ranks
 from console.report import report
 from console.session import Session
 from console.views import fill_blames
@@ -42,6 +43,7 @@ def make(run: Path, place: Path, wanted: str, tell: Callable[[float], None]) -> 
                 fill(cursor, session.tables, lambda part: tell(_FILLED * part))
                 fill_blames(cursor)
                 fill_met(cursor)
+                fill_ranks(cursor)
                 cursor.execute(f"CREATE TABLE kept.made_from AS SELECT '{wanted}' AS fingerprint").fetchall()
                 session.show_made()
                 _answer(session, cursor)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -32,6 +33,9 @@ WORTH_KEEPING: Final = 2_000_000
 """Slices from which on attribution takes longer than somebody likes to wait for twice."""
 
 NAME: Final = "kept.duckdb"
+RESTS: Final = 10
+"""What takes long of a run that is recorded is done anew after so many times the time that it takes."""
+
 _FOLLOWED: Final = "followed-"
 _MOST_IN_CACHE: Final = 5 * 10**9
 
@@ -47,6 +51,8 @@ class Keeper:
         self._run = run
         self._process: subprocess.Popen[str] | None = None
         self._stopped = threading.Event()
+        self._failure: KeepError | None = None
+        self._again_s = 0.0
         self.progress: float | None = None
 
     def find(self, tables: RunTables) -> Path | None:
@@ -79,16 +85,22 @@ class Keeper:
         """A file with all there is of a run that is recorded, worked out as `keep` does (`console.growing`). Nobody
         else has it: it goes at the end, though who has opened it may go on with it.
 
-        Raises KeepError where that fails.
+        Raises KeepError where that fails; the same again, at once, until `RESTS` times as long has gone by.
         """
-        _sweep()
+        if self._failure is not None and time.monotonic() < self._again_s:
+            raise self._failure
+        began_s = time.monotonic()
         try:
-            cache_folder().mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(prefix=f"{_FOLLOWED}{os.getpid()}-", dir=cache_folder()) as folder:
-                self._work("--history", str(self._run), folder)
-                yield Path(folder) / NAME
+            folder = _folder_of_followed()
         except OSError as error:
-            raise KeepError(f"the causes of {self._run} can't be worked out in {cache_folder()}: {error}") from error
+            raise KeepError(f"{cache_folder()} can't be written to: XDG_CACHE_HOME says where else") from error
+        with folder as place:
+            try:
+                self._work("--history", str(self._run), place)
+            except KeepError as error:
+                self._failure, self._again_s = error, time.monotonic() + RESTS * (time.monotonic() - began_s)
+                raise
+            yield Path(place) / NAME
 
     def stop(self) -> None:
         """Nobody waits any more."""
@@ -146,7 +158,15 @@ def _code() -> str:
     files = [file for file in here[0].iterdir() if file.name.endswith(".py")]
     files += [
         here[1] / name
-        for name in ("keeping.py", "filling.py", "contrast/meeting.py", "summing.py", "views.py", "measures.py")
+        for name in (
+            "keeping.py",
+            "filling.py",
+            "contrast/meeting.py",
+            "summing.py",
+            "ranks.py",
+            "views.py",
+            "measures.py",
+        )
     ]
     return sha256(b"".join(file.read_bytes() for file in sorted(files, key=lambda file: file.name))).hexdigest()
 
@@ -168,6 +188,13 @@ def _told(place: Path) -> str | None:
     except duckdb.Error:
         return None
     return str(found[0]) if found else None
+
+
+def _folder_of_followed() -> TemporaryDirectory[str]:
+    """A new one. Raises OSError where there can be none."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    _sweep()
+    return TemporaryDirectory(prefix=f"{_FOLLOWED}{os.getpid()}-", dir=cache_folder())
 
 
 def _sweep() -> None:

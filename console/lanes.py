@@ -14,10 +14,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from console.changes import Change, Changes, read_events
+from console.filter import Filter
 from console.lane_columns import NAMES, Columns, Texts, ints, read_columns, read_texts
 from console.narrow import Narrow, Words, narrow
 from console.phases import AllPhases, Phase, Phases, SomePhases
@@ -121,16 +123,28 @@ class Lanes:
 
         A lane out of sight is not drawn and not counted, but can still be named: as somebody's culprit, say.
         """
-        narrowed = copy.copy(self)
-        narrowed._flying = None
-        vars(narrowed).pop("p95", None)
         order, attempts = self._by_attempt()
         wanted = _attempts(ints(picked, "rid"), ints(picked, "attempt"))
         place = np.minimum(np.searchsorted(attempts, wanted), max(len(attempts) - 1, 0))
         found = place[attempts[place] == wanted] if len(attempts) else place[:0]
+        return self.at(found if order is None else order[found])
+
+    def at(self, places: npt.NDArray[np.integer]) -> "Lanes":
+        """The same with the lanes of these places in sight."""
+        narrowed = copy.copy(self)
+        narrowed._flying = None
+        vars(narrowed).pop("p95", None)
         narrowed.in_sight = np.zeros(len(self), bool)
-        narrowed.in_sight[found if order is None else order[found]] = True
+        narrowed.in_sight[places] = True
         return narrowed
+
+    def under_filter(self, session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection") -> "Lanes":
+        """The same with what a filter lets through in sight."""
+        if not only:
+            return self
+        if session.is_in_order and len(self) == session.count():
+            return self.at(session.places(only, cursor=cursor))
+        return self.under(session.picked(only, cursor=cursor))
 
     def _by_attempt(self) -> tuple[Ints | None, Ints]:
         """One number for each attempt, sorted, and the lanes in that order; None where that is their own."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from console import measures
 from console.filter import EVERYTHING, Filter
 from console.health import recorder_health
+from console.ranks import measure_rows, phase_rows
 from console.session import Session, rows
 from console.survival import FORMULA as SURVIVAL_FORMULA
 from console.survival import Survival, survival
@@ -111,7 +112,7 @@ def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection",
     """The report but for the causes, which take longest: they are empty. Puts the fresh `cursor` under the filter."""
     session.narrow(cursor, only)
     ask = partial(session.ask, cursor=cursor)
-    percentiles = {str(row["measure"]): row for row in rows(ask("percentiles"))}
+    percentiles = {str(row["measure"]): row for row in measure_rows(session, only, cursor, ask)}
     window = rows(ask("window"))[0]
     window_ns = _window_ns(window)
     censored = _int(rows(ask("censored"))[0]["n"])
@@ -127,7 +128,7 @@ def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection",
         tpot_ms=_percentiles(percentiles.get("tpot")),
         e2e_ms=_percentiles(percentiles.get("e2e")),
         kaplan_meier={f"{name}_ms": found for name, found in survival(session, cursor).items()} if censored else {},
-        phases_ms=_phases(ask),
+        phases_ms=_phases(phase_rows(session, only, cursor, ask)),
         causes_ns={},
         causes_modelled=[],
         roots_ns={},
@@ -201,9 +202,9 @@ def _percentiles(row: dict[str, object] | None) -> Percentiles:
     )
 
 
-def _phases(ask: _Ask) -> dict[str, PhaseTimes]:
+def _phases(told: list[dict[str, object]]) -> dict[str, PhaseTimes]:
     """Every phase in the order of a request's life; one that nobody was in has nulls and a total of 0."""
-    found = {str(row["name"]): row for row in rows(ask("phases"))}
+    found = {str(row["name"]): row for row in told}
     return {phase.value: _phase(found.get(phase.value)) for phase in Phase}
 
 

@@ -82,7 +82,7 @@ def _look(session: Session, args: argparse.Namespace, only: Filter) -> Look:
     """A frame as the screen makes one."""
     with session.connect() as cursor:
         lanes = load_lanes(session, cursor)
-        lanes = lanes.under(session.picked(only, cursor=cursor)) if only else lanes
+        lanes = lanes.under_filter(session, only, cursor)
     replay = Replay.of(lanes, None if args.slo_ms is None else round(args.slo_ms * 1e6))
     clock = session.tables.info.clock
     places = replay.places(0, clock.wall_ns - clock.mono_ns if clock.kind == "monotonic" else None)
