@@ -17,13 +17,14 @@ from console.filter import Filter
 from console.keys import Scope
 from console.screens.base import RunScreen
 from console.screens.bindings import bindings
+from console.selecting import Stretch
 from console.session import Session
 from console.text.engine import LEFT, RIGHT, block_lines, engine_lines
-from console.text.engine_strips import parts_for, strip_lines
+from console.text.engine_strips import parts_for, stretch_at, strip_lines
 from console.text.paint import paint
 from console.timeline import Window
+from console.widgets.drag import Dragged, DragPaper
 from console.widgets.ink import Line, beside, duration
-from console.widgets.paper import Paper
 
 _TWO_COLUMNS: Final = 118
 """From this width on there are two columns of blocks under the strips."""
@@ -52,12 +53,14 @@ class EngineScreen(RunScreen):
         self.window: Window | None = None
         self.worker: int | None = None
         self._asked: Asked | None = None
+        self._dragged: Stretch | None = None
+        self._strips = 0
         self._turned_to: object = None
 
     def body(self) -> ComposeResult:
         """One page that scrolls."""
         with VerticalScroll(can_focus=False):
-            yield Paper(self._page, id="page")
+            yield DragPaper(self._page, id="page")
 
     def turn(self) -> None:
         """Ask about another run from its whole, about the same one where one stands."""
@@ -140,6 +143,20 @@ class EngineScreen(RunScreen):
             self.tailtrace.wanted_t = self.window.start + self.window.span // 2
             await self.tailtrace.action_show("timeline")
 
+    # The mouse
+
+    def on_dragged(self, message: Dragged) -> None:
+        """What is dragged over on the strips is the stretch that is shown once the button is let go."""
+        self._dragged = None
+        if self.view is not None and message.start[1] < self._strips and message.start[0] != message.end[0]:
+            width = self.query_one("#page").size.width
+            self._dragged = stretch_at(self.view, width, message.start[0], message.end[0])
+        if message.done and self._dragged is not None and self.view is not None:
+            window = self.view.look.window.between(self._dragged.start, self._dragged.end)
+            self._dragged = None
+            self._move(window)
+        self.redraw("#page")
+
     def to_the_edge(self) -> None:
         """All of a watched run."""
         self.action_fit()
@@ -179,7 +196,9 @@ class EngineScreen(RunScreen):
             return [[("reading what the workers did …", "muted")]]
         view = self.view
         rows = next((rows for tall, rows in _ROWS if self.app.size.height >= tall), 1)
-        lines = [*strip_lines(view, width, rows), [], *block_lines("verdicts", view, width)]
+        strips = strip_lines(view, width, rows, self._dragged)
+        self._strips = len(self.laid(strips))
+        lines = [*strips, [], *block_lines("verdicts", view, width)]
         if view.about is None:
             lines += [[("reading the requests …", "muted")], []]
         if width < _TWO_COLUMNS:

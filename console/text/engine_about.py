@@ -60,14 +60,15 @@ def _pulse(_view: EngineView, about: About, width: int) -> Iterator[Line]:
 
 
 def _refusals(view: EngineView, about: About, width: int) -> Iterator[Line]:
-    yield rule("Rejection board", width, "SPEC B5")
+    yield rule("Rejection board", width, "each attempt counts, SPEC B5")
     yield from _findings(about.board.findings, width)
     for row in view.report["refusals"]["reasons"]:
         again = "no instant to come again" if not row["timed"] else f"{row['timed']:,} with an instant"
         wait = "" if row["retry_after_p50_ms"] is None else f", median {row['retry_after_p50_ms']:,} ms"
         status = str(row["http_status"] or "no status")
-        said = f"{row['n']:>{_NUMBER},} {status} {clean(row['reason'])}: {again}{wait}"
-        yield [(said, "muted")]
+        count = f"{row['n']:>{_NUMBER},} "
+        told = wrapped(f"{status} {clean(row['reason'])}: {again}{wait}", max(width - len(count), 20), "muted")
+        yield from ([(count if place == 0 else " " * len(count), "muted"), *line] for place, line in enumerate(told))
     yield []
 
 
@@ -95,11 +96,12 @@ def _kv(view: EngineView, _about: About, width: int) -> Iterator[Line]:
         yield []
         return
     held = f"held: at most {_count(kv['held_max'])} ({percent((kv['held_max'] or 0) / total)})"
-    yield [(f"{held}; free: at least {_count(kv['free_min'])}", "text")]
+    yield from wrapped(f"{held}; free: at least {_count(kv['free_min'])}", width, "text", "  ")
     cached = "" if kv["cached_at_most"] is None else f"at most {kv['cached_at_most']:,}; "
     yield from wrapped(f"cached: {cached}{view.report['formulas']['kv_cached']}", width, "text", "  ")
     told = f"for nobody: {kv['dead_block_s']:,.3f} block-seconds of {counted(kv['dead_requests'], 'request')}"
-    yield [(f"{told}, at most {_count(kv['dead_max'])} blocks at once", "bad" if kv["dead_requests"] else "text")]
+    told += f", at most {_count(kv['dead_max'])} blocks at once"
+    yield from wrapped(told, width, "bad" if kv["dead_requests"] else "text", "  ")
     for row in kv["dead"]:
         why = "after its deadline" if row["why"] == "deadline" else "after its answer"
         held_for = f"{counted(row['blocks'], 'block')} for {duration(row['held_ns'])} {why}"
@@ -117,7 +119,7 @@ def _preemptions(view: EngineView, _about: About, width: int) -> Iterator[Line]:
         return
     recomputed = view.report["device"]["recomputed_tokens"]
     told = f"{counted(found['lost_tokens'], 'token')} lost, {counted(found['freed_blocks'], 'block')} freed"
-    yield [(f"{told}; {recomputed:,} tokens computed again by requests that came here", "text")]
+    yield from wrapped(f"{told}; {recomputed:,} tokens computed again by requests that came here", width, "text", "  ")
     for row in found["worst"]:
         victim = _named(row["victim_id"], row["victim"])
         culprit = "not told by whom" if row["culprit"] is None else f"by {_named(row['culprit_id'], row['culprit'])}"

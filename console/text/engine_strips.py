@@ -6,10 +6,11 @@ from typing import Final
 import numpy as np
 
 from console.engine_view.answer import EngineView
+from console.selecting import Stretch
 from console.theme import STEPS, Look, cause_look
 from console.timeline import Floats, ticks
 from console.widgets.density import ASIDE
-from console.widgets.ink import Line, crop, duration, width_of
+from console.widgets.ink import Line, crop, duration, runs, width_of
 from console.widgets.strips import Row, Strip, braille, glyphs, highest, stacked
 from recorder.words import Reason, StepKind
 
@@ -20,6 +21,8 @@ A_COLUMN: Final = 2
 """Parts of the stretch in a column: braille has two dots beside each other."""
 _MOST_COLUMNS: Final = 999
 _UNKNOWN: Final = "-"
+_AROUND: Final = 3
+"""Blanks before, between and after the name of a strip and its number."""
 
 DEVICE: Final = Look("█", "phase.decode")
 EXECUTION: Final = Look("▓", "flight")
@@ -46,27 +49,37 @@ def reason_look(reason: str) -> Look:
     return cause_look(f"QUEUE/{reason}")
 
 
-def strip_lines(view: EngineView, width: int, height: int = 2) -> list[Line]:
-    """All strips, `height` rows each; what never happened has none."""
+def strip_lines(view: EngineView, width: int, height: int = 2, chosen: Stretch | None = None) -> list[Line]:
+    """All strips, `height` rows each; what never happened has none. A chosen stretch is a line over its columns."""
     side = gutter(width)
-    lines = [_axis(view, width)]
-    for strip in _strips(view, height):
+    lines = [_axis(view, width, chosen)]
+    for strip in _strips(view, height, side):
         lines += strip.lines(side)
     return [crop(line, width) for line in [*lines, *_legends(view, side)]]
 
 
-def _axis(view: EngineView, width: int) -> Line:
+def stretch_at(view: EngineView, width: int, one: int, other: int) -> Stretch | None:
+    """What lies between two cells of a line of strips; None where the first is beside their columns."""
+    side, columns = gutter(width), view.bins.count // A_COLUMN
+    if not 0 <= one - side < columns:
+        return None
+    return Stretch.of_columns(one - side, other - side, view.look.window, columns)
+
+
+def _axis(view: EngineView, width: int, chosen: Stretch | None) -> Line:
     side, columns = gutter(width), view.bins.count // A_COLUMN
     text = [" "] * columns
     for tick in ticks(view.look.window, columns):
         label = f"╷{tick.label}"
         if tick.column >= 0 and tick.column + len(label) <= columns:
             text[tick.column : tick.column + len(label)] = label
-    span = f" {duration(view.look.window.span)} "
-    return [(span.ljust(side)[:side], "muted"), ("".join(text), "muted")]
+    span = view.look.window.span if chosen is None else chosen.span
+    over = range(0) if chosen is None else chosen.columns(view.look.window, columns)
+    cells = [("━", "accent") if column in over else (char, "muted") for column, char in enumerate(text)]
+    return [(f" {duration(span)} ".ljust(side)[:side], "muted" if chosen is None else "accent"), *runs(cells)]
 
 
-def _strips(view: EngineView, height: int) -> Iterator[Strip]:
+def _strips(view: EngineView, height: int, side: int) -> Iterator[Strip]:
     bins = view.bins
     whole = bins.all_ns.sum()
     computing = f"{np.nansum(bins.busy_ns) / whole:.0%} busy" if whole else _UNKNOWN
@@ -83,7 +96,7 @@ def _strips(view: EngineView, height: int) -> Iterator[Strip]:
         nobody = np.where(bins.all_ns > 0, 1e-9, 0.0)
         yield Strip("head waits", f"{waits:.0%}", [_most({"": nobody, **bins.reasons}, looks)])
     yield Strip("time", _device_share(view), _time(view, height))
-    yield from _blocks(view, height)
+    yield from _blocks(view, height, side)
     if view.report["preemptions"]["n"]:
         top = highest(view.preempted)
         yield Strip("preempted", f"{view.report['preemptions']['n']:,}", braille(view.preempted, top, 1, "bad"))
@@ -112,10 +125,11 @@ def _device_share(view: EngineView) -> str:
     return f"device {spent / whole:.0%}" if spent is not None and whole else _UNKNOWN
 
 
-def _blocks(view: EngineView, height: int) -> Iterator[Strip]:
+def _blocks(view: EngineView, height: int, side: int) -> Iterator[Strip]:
     kv = view.kv
     held = f"{highest(kv.held):,.0f}/{kv.total:,}" if kv.total else _UNKNOWN
-    yield Strip("KV held", held, braille(kv.held, kv.total, height, "host"))
+    named = next((name for name in ("KV held", "held") if len(name) + len(held) + _AROUND <= side), "KV")
+    yield Strip(named, held, braille(kv.held, kv.total, height, "host"))
     if highest(kv.cached):
         told = f"≤{highest(kv.cached):,.0f}"
         yield Strip("KV cached", told, braille(kv.cached, kv.total, height, "phase.prefill"))

@@ -1,6 +1,6 @@
 """The timeline drawn as lines: minimap, axis, the workers' strips and the lanes of requests, over one time axis."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -57,18 +57,24 @@ def _axis(frame: Frame, shape: Geometry, alive: int, overlay: Overlay) -> Line:
     _bracket(cells, overlay.stretch)
     if overlay.head is not None:
         cells[overlay.head] = ("▼", theme.PLAYHEAD.style)
-    label = fit(_counted(frame, shape, alive), shape.gutter - 1) + " "
+    room = shape.gutter - 1
+    told = _counted(frame, shape, alive)
+    label = fit(next((words for words in told if len(words) <= room), told[-1]), room) + " "
     return [(label[: shape.gutter], "muted"), *runs(cells)]
 
 
-def _counted(frame: Frame, shape: Geometry, alive: int) -> str:
-    """Which of the lanes are on screen, in what order where it is not the usual one, and how many workers are not."""
+def _counted(frame: Frame, shape: Geometry, alive: int) -> Sequence[str]:
+    """Which of the lanes are on screen, in what order where it is not the usual one, and how many workers are not.
+
+    In ever fewer words, for a gutter that has less room.
+    """
     unseen = f" +{shape.unseen}w" if shape.unseen else ""
     if not alive:
-        return f" no requests{unseen}"
+        return [f" no requests{unseen}"]
     last = min(frame.top + shape.rows, alive)
     order = "" if frame.order == ARRIVAL else f" ↓{frame.order}"
-    return f" {frame.top + 1}-{last} of {alive}{unseen}{order}"
+    first, rest = f" {frame.top + 1}", f"{unseen}{order}"
+    return [f"{first}-{last} of {alive}{rest}", f"{first}-{last}/{alive}{rest}", f"{first}/{alive}{rest}"]
 
 
 def _bracket(cells: list[Piece], stretch: range) -> None:

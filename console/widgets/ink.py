@@ -15,6 +15,8 @@ Align = Literal["left", "right"]
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _LEVELS: Final = "▁▂▃▄▅▆▇█"
+_BOTH_ENDS: Final = 8
+"""From this width on there is room for both ends of a text."""
 
 
 def clean(text: str) -> str:
@@ -33,6 +35,19 @@ def fit(text: str, width: int, align: Align = "left") -> str:
         return set_cell_size(text, width - 1) + "…"
     blank = " " * (width - size)
     return blank + text if align == "right" else text + blank
+
+
+def fit_ends(text: str, width: int) -> str:
+    """`text` in exactly `width` cells; of a long one both ends are kept, as ids differ at their end."""
+    over = cell_len(text) - width
+    if over <= 0 or width < _BOTH_ENDS:
+        return fit(text, width)
+    tail = ""
+    for char in reversed(text):
+        if cell_len(char + tail) > width // 2:
+            break
+        tail = char + tail
+    return fit(text, width - cell_len(tail)) + tail
 
 
 def width_of(line: Iterable[Piece]) -> int:

@@ -7,7 +7,7 @@ from console.lanes import Lane, Lanes
 from console.timeline import lane_cells
 from console.widgets.cursor import Overlay
 from console.widgets.frame import Frame, Geometry
-from console.widgets.ink import Line, Piece, clean, duration, fit, pad
+from console.widgets.ink import Line, Piece, clean, duration, fit, fit_ends, pad
 
 _STANDING: Final = 10
 
@@ -50,7 +50,7 @@ def _label(lanes: Lanes, lane: Lane, frame: Frame, gutter: int) -> Line:
     label: Line = [
         ("▸" if chosen else " ", "accent bold"),
         (glyph + " ", style),
-        (fit(clean(lane.request_id) or f"#{lane.rid}", name_room), "strong" if chosen else "text"),
+        (fit_ends(clean(lane.request_id) or f"#{lane.rid}", name_room), "strong" if chosen else "text"),
     ]
     if wide:
         label.append((fit(standing, _STANDING, "right"), standing_style))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from console import theme
 from console.lanes import Lanes
 from console.timeline import Passes
-from console.widgets.ink import Line, clean, crop, duration, fit, rule, width_of
+from console.widgets.ink import Line, clean, crop, duration, fit_ends, rule, width_of
 from recorder.words import Role
 
 _ROLES = {
@@ -142,7 +142,7 @@ def _name(lanes: Lanes, rid: int) -> str:
 def fit_name(request_id: str, rid: int, most: int = 18) -> str:
     """A request's name in running text: its id, safe and not too long, or its number."""
     name = clean(request_id) or f"#{rid}"
-    return name if len(name) <= most else fit(name, most).rstrip()
+    return name if len(name) <= most else fit_ends(name, most).rstrip()
 
 
 def _flow(entries: Iterable[Line], width: int, most: int) -> list[Line]:

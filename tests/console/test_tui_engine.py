@@ -1,5 +1,6 @@
 """The engine screen: how it looks at every size, what its keys do, and that its numbers are those of the command."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from console.filter_language import parse_filter
 from console.screens.engine import EngineScreen
 from console.screens.timeline import TimelineScreen
 from console.session import Session
+from console.text.engine_strips import gutter
 from recorder.producer import PartProducer
 from recorder.words import EventKind, Reason
 from tests.console.runs import write_run
@@ -84,6 +86,35 @@ async def test_zoom_pan_and_fit_ask_about_another_stretch(run: Path) -> None:
         await press(pilot, "d")
         assert screen.window == closer.pan(1, 4)
         await press(pilot, "a", "s", "0")
+        assert screen.window == whole
+
+
+async def test_dragging_over_the_strips_narrows_the_stretch(run: Path) -> None:
+    app = build([run], "engine")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        screen = engine_of(app)
+        whole, view = screen.window, screen.view
+        assert whole is not None and view is not None
+        side, columns = gutter(screen.query_one("#page").size.width), view.bins.count // 2
+        await pilot.mouse_down("#page", offset=(side + 10, 3))
+        await pilot.hover("#page", offset=(side + 29, 2))
+        await settle(pilot)
+        assert "━" * 20 in screen_text(app).splitlines()[2], "the axis shows what is chosen"
+        assert screen.window == whole, "until the button is let go"
+        await pilot.mouse_up("#page", offset=(side + 29, 2))
+        await settle(pilot)
+        assert screen.window == whole.between(whole.instant(10, columns), whole.instant(30, columns))
+        assert screen.view is not None and screen.view.look.window == screen.window
+        closer = screen.window
+        await pilot.click("#page", offset=(side + 10, 3))
+        await pilot.mouse_down("#page", offset=(2, 3))
+        await pilot.mouse_up("#page", offset=(side + 9, 3))
+        await pilot.mouse_down("#page", offset=(side + 10, 30))
+        await pilot.mouse_up("#page", offset=(side + 20, 30))
+        await settle(pilot)
+        assert screen.window == closer, "a click, and a drag that begins beside the strips, choose nothing"
+        await press(pilot, "0")
         assert screen.window == whole
 
 
@@ -180,6 +211,9 @@ async def test_another_size_asks_for_as_many_columns_as_there_are(run: Path) -> 
         await settle(pilot)
         view = engine_of(app).view
         await pilot.resize_terminal(200, 60)
+        async with asyncio.timeout(20):
+            while engine_of(app).view is view:  # the screen is told by a timer
+                await pilot.pause()
         await settle(pilot)
         wider = engine_of(app).view
         assert view is not None and wider is not None

@@ -19,10 +19,10 @@ from console.marks import Mark
 from console.replay import Replay
 from console.session import Session
 from console.timeline import Window
-from console.widgets.chart import chart
+from console.widgets.chart import _counted, chart
 from console.widgets.chrome import key_bar, status_line, top_bar
 from console.widgets.detail import Cause, detail_lines
-from console.widgets.frame import Frame, geometry, top_following
+from console.widgets.frame import Frame, Geometry, geometry, top_following
 from console.widgets.ink import (
     Line,
     bar,
@@ -31,6 +31,7 @@ from console.widgets.ink import (
     crop,
     duration,
     fit,
+    fit_ends,
     instant,
     pad,
     percent,
@@ -64,6 +65,7 @@ def lanes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lanes]:
 def test_a_text_fits_exactly(text: str, width: int) -> None:
     assert cell_len(fit(clean(text), width)) == width
     assert cell_len(fit(clean(text), width, "right")) == width
+    assert cell_len(fit_ends(clean(text), width)) == width
 
 
 @given(st.lists(texts, max_size=5), widths)
@@ -197,7 +199,7 @@ def test_an_end_without_an_answer_has_its_glyph(lanes: Lanes, status: str) -> No
 def test_names_that_look_like_markup_are_only_names(lanes: Lanes) -> None:
     picture = "\n".join(text_of(line) for line in chart(lanes, frame_of(lanes, 0), 160, 40))
     assert "[red]x[/" in picture
-    assert "[@click=app.q" in picture
+    assert "[@click…p.quit]q" in picture
     assert "\x1b" not in picture
     assert "\x00" not in picture
 
@@ -387,3 +389,24 @@ def test_lanes_under_a_filter_keep_their_numbers(lanes: Lanes) -> None:
     assert max(narrowed.flying(40)) <= 3
     assert [narrowed.lane(i) for i in range(len(lanes))] == [lanes.lane(i) for i in range(len(lanes))]
     assert len(lanes.sighted) == len(lanes), "the whole run is as it was"
+
+
+def test_long_ids_keep_what_tells_them_apart() -> None:
+    assert fit_ends("cmpl-000000000016", 12) == "cmpl-…000016"
+    assert fit_ends("chat-01", 12) == "chat-01     "
+    assert fit_ends("cmpl-000000000016", 7) == "cmpl-0…"
+
+
+@pytest.mark.parametrize(
+    ("alive", "top", "room", "told"),
+    [
+        (21, 0, 15, " 1-6 of 21"),
+        (3302, 0, 15, " 1-6/3302 +1w"),
+        (1_500_000, 12_345, 15, " 12346/1500000 +1w"),
+    ],
+)
+def test_the_head_counts_lanes_in_the_words_there_is_room_for(alive: int, top: int, room: int, told: str) -> None:
+    frame = Frame(0, Window.whole(0, 10), None, top)
+    shape = Geometry(room + 1, 60, 1, (), 2, 6, unseen=0 if alive == 21 else 1)
+    words = _counted(frame, shape, alive)
+    assert next((each for each in words if len(each) <= room), words[-1]) == told
