@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from console.filling import AT_ONCE, fill
-from console.kept import WORTH_KEEPING, slices_of
+from console.kept import RESTS, WORTH_KEEPING, slices_of
 from console.measures import phase_column
 from console.summing import some_at_a_time, sums
 from console.views import CAUSE_NAMES, KEPT, PHASES, columns_of, create_views, names_of, phase_sums, store
@@ -43,9 +43,6 @@ _OLDER: Final = 8
 the last time."""
 _SURE_NS: Final = 3 * 10**9
 """So long after an attempt's end has been seen, nothing more is recorded about its life."""
-
-_RESTS: Final = 10
-"""A run of which something is damaged is taken in anew after so many times the time that this takes."""
 
 _REQUEST: Final = columns_of(TABLES["requests"])
 _KEPT_PHASES: Final = tuple(phase_column(name) for name in PHASES)
@@ -98,7 +95,7 @@ class Growing:
         return True
 
     def _has_rested(self) -> bool:
-        return time.monotonic() - self._since_s >= _RESTS * self._took_s
+        return time.monotonic() - self._since_s >= RESTS * self._took_s
 
     def _take_what_came(self, cursor: duckdb.DuckDBPyConnection, tables: RunTables) -> None:
         taken = self._taken

@@ -1,18 +1,30 @@
-"""Checks: does the ledger of a run add up? Redundant columns are compared, as sums alone miss lost rows (DESIGN 5)."""
+"""Checks: does the ledger of a run add up? Redundant columns are compared, as sums alone miss lost rows (DESIGN 5).
 
-from collections.abc import Mapping, Sequence
+A run need not fit into memory: what tells of single passes and phases goes into a database beside it a row group at a
+time, of causes only what the rules ask for of an attempt, and DuckDB spills what it can't hold.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from recorder.attribution import Tables, attribute
+from recorder.attribution import SCHEMA, Tables
+from recorder.attribution.attribute import attribute_in_turn
 from recorder.attribution.columns import first_known, ints
+from recorder.attribution.reading import Needed, SlicesOfParts
+from recorder.attribution.slices import Slices, Whole
 from recorder.check_rules import (
     ATTEMPTS_END_ONCE,
     CAUSES_SUM,
+    OF_CAUSES,
     PASSES_TILE,
     PREPARED,
     RULES,
@@ -23,10 +35,18 @@ from recorder.check_rules import (
 from recorder.losses import Damage
 from recorder.run import RunInfo
 from recorder.schema import TABLES
+from recorder.tables import RunTables
 from recorder.windows import FOR_EVER
 
 MOST_ROWS: Final = 20
 """Offending rows that a check shows; its detail counts them all."""
+
+
+_MANY: Final = frozenset({"slices", "spans"})
+"""The tables that hold most of a run."""
+_AT_ONCE: Final = 1_000_000
+"""Slices in memory at once."""
+_MEMORY: Final = "1GB"
 
 
 @dataclass(frozen=True)
@@ -60,15 +80,45 @@ class CheckedTables(Tables, Protocol):
 
 def check(tables: CheckedTables) -> list[Check]:
     """All checks of a run, also of one that was killed: they apply to what is complete, and open attempts are told."""
-    with duckdb.connect(":memory:", config={"threads": 2}) as db:
+    with _database() as db:
         for name in TABLES:
-            db.register(name, tables.table(name))
-        db.register("causes", attribute(tables))
+            if name in _MANY and isinstance(tables, RunTables):
+                _store(db, name, tables.some_at_a_time(name))
+            else:
+                db.register(name, tables.table(name))
+        _store_causes(db, tables)
         db.register("left_out", tables.left_out.table())
         db.register("partly_kept", _partly_kept(tables))
         db.execute(PREPARED.replace("$sealed", str(tables.info.state == "sealed")))
         found = [_not_recorded(rule, tables.info) or _apply(db, rule) for rule in RULES]
     return [_files_intact(tables.damages), _nothing_dropped(tables.drops), *found]
+
+
+@contextmanager
+def _database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty one that goes when it is closed."""
+    with (
+        TemporaryDirectory(prefix="tailtrace-check-") as folder,
+        duckdb.connect(str(Path(folder) / "check.duckdb"), config={"threads": 2, "memory_limit": _MEMORY}) as db,
+    ):
+        yield db
+
+
+def _store(db: duckdb.DuckDBPyConnection, name: str, chunks: Iterator[pa.Table], asked: str = "FROM arriving") -> None:
+    """A table of what is asked of each of the chunks; there is at least one."""
+    for number, chunk in enumerate(chunks):
+        db.register("arriving", chunk)
+        db.execute(f"INSERT INTO {name} {asked}" if number else f"CREATE TABLE {name} AS {asked}").fetchall()
+        db.unregister("arriving")
+
+
+def _store_causes(db: duckdb.DuckDBPyConnection, tables: CheckedTables) -> None:
+    """One row an attempt."""
+    if isinstance(tables, RunTables):
+        found = attribute_in_turn(Needed(tables), SlicesOfParts(tables), _AT_ONCE)
+    else:
+        found = attribute_in_turn(tables, Whole(Slices.read(tables.table("slices"))), _AT_ONCE)
+    _store(db, "causes", chain([SCHEMA.empty_table()], (causes for _, causes in found)), OF_CAUSES)
 
 
 def _partly_kept(tables: CheckedTables) -> pa.Table:
@@ -107,9 +157,8 @@ _REMARKS: Final = {
     ATTEMPTS_END_ONCE: "SELECT string_agg(', ' || n || ' ' || status, '' ORDER BY n DESC, status) "
     "FROM (SELECT status::VARCHAR AS status, count(*) AS n FROM requests GROUP BY ALL)",
     CAUSES_SUM: "SELECT format(', {:,} of {:,} ns of the answered ones are UNNAMED', "
-    "coalesce(sum(ns) FILTER (cause = 'UNNAMED'), 0)::BIGINT, sum(ns)::BIGINT) "
-    "|| CASE WHEN bool_or(cause = 'NOT_KEPT') "
-    "THEN format(' and {:,} NOT_KEPT', (sum(ns) FILTER (cause = 'NOT_KEPT'))::BIGINT) ELSE '' END "
+    "sum(unnamed)::BIGINT, sum(named)::BIGINT) "
+    "|| coalesce(format(' and {:,} NOT_KEPT', sum(not_kept)::BIGINT), '') "
     "FROM causes SEMI JOIN (FROM requests WHERE status = 'ok') USING (rid, attempt)",
     PASSES_TILE: "SELECT format(', and {:,} between them left out on purpose', sum(stop - first)::BIGINT) "
     "FROM left_out",

@@ -1,6 +1,6 @@
 """The rules that a sound ledger obeys, each as the SQL that finds the rows which break it. No row, no fault.
 
-The tables are those of `recorder.schema`, plus `causes` (`recorder.attribution`) and those of `PREPARED`.
+The tables are those of `recorder.schema`, plus `causes` (`OF_CAUSES`) and those of `PREPARED`.
 """
 
 from dataclasses import dataclass
@@ -27,6 +27,15 @@ JOIN whole a ON a.rid = s.rid AND a.worker = s.worker AND t.t_exec >= a.queued A
 """`answered`: attempts that ended well, and whose last step did, too: a worker that is killed (or looked at) between
 handing out its tokens and writing its row leaves an answer without a step. `whole`: those of whose passes none was left
 out on purpose (`left_out`, `partly_kept`: see `recorder.left_out`). `parts`: their slices."""
+
+
+OF_CAUSES: Final = """
+SELECT
+    rid, attempt, sum(ns)::BIGINT AS named, min(ns) AS least,
+    coalesce(sum(ns) FILTER (cause = 'UNNAMED'), 0)::BIGINT AS unnamed,
+    (sum(ns) FILTER (cause = 'NOT_KEPT'))::BIGINT AS not_kept
+FROM arriving GROUP BY rid, attempt"""
+"""What the rules ask of the causes (`recorder.attribution`) of an attempt."""
 
 
 @dataclass(frozen=True)
@@ -253,9 +262,8 @@ CAUSES_SUM: Final = Rule(
     "requests",
     "attempts",
     """
-WITH summed AS (SELECT rid, attempt, sum(ns)::BIGINT AS named, min(ns) AS least FROM causes GROUP BY ALL)
 SELECT rid, attempt, returned - arrival AS end_to_end, coalesce(named, 0) AS named, least
-FROM requests LEFT JOIN summed USING (rid, attempt)
+FROM requests LEFT JOIN causes USING (rid, attempt)
 WHERE least < 0 OR (status = 'ok' AND coalesce(named, 0) <> end_to_end)
 ORDER BY rid, attempt
 """,

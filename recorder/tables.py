@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from recorder.left_out import LEDGER, LeftOut, LeftOutError, left_out_path, load_left_out
 from recorder.losses import Account, Damage, Gap, Span, dated, gaps_in_ring, gaps_of_damages, lossy_windows
@@ -142,6 +143,16 @@ class RunTables:
         """Parts that were read just now may have been thinned since this run was opened."""
         if self.info.state == "recording" and not self._is_pinned:
             self.left_out, self._left_out_damages = _left_out(self.path)
+
+    def some_at_a_time(self, table: str) -> Iterator[pa.Table]:
+        """The rows of `table`, in no order and no more than a row group at once; not of `requests`, see `settled`.
+
+        Raises FileNotFoundError where a merge has taken a part away: `pin` those of a run that is recorded.
+        """
+        for path in self.part_files(table):
+            for group in range(pq.read_metadata(path).num_row_groups):
+                yield self.settled(table, read_part(TABLES[table], path, [group]))
+        yield self.settled(table, self.tail(table))
 
     def ends(self, table: str) -> Ends:
         """Where this look at a table ends, for `since`."""

@@ -3,6 +3,8 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from console.commands import RUN_HELP
 from console.jsonout import write_json
@@ -10,7 +12,8 @@ from console.text.paint import show
 from console.widgets.ink import Line, clean
 from recorder.check import Check, check
 from recorder.copies import local
-from recorder.tables import open_tables
+from recorder.run import load_info
+from recorder.tables import open_pinned, open_tables
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,13 +24,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print every check, and of one that fails the rows that break it. 1 where one fails."""
-    tables = open_tables(local(args.path))
-    checks = check(tables)
+    run_id, checks = _checked(local(args.path))
     if args.json:
-        write_json(sys.stdout, document(tables.info.run_id, checks))
+        write_json(sys.stdout, document(run_id, checks))
     else:
-        show(check_lines(tables.info.run_id, checks))
+        show(check_lines(run_id, checks))
     return 0 if all(found.ok for found in checks) else 1
+
+
+def _checked(run: Path) -> tuple[str, list[Check]]:
+    """The run's id, and its checks; parts of one that is recorded are held, as they are read for long."""
+    with TemporaryDirectory(prefix="tailtrace-check-") as folder:
+        is_recorded = load_info(run).state != "sealed"
+        tables = open_pinned(run, Path(folder)) if is_recorded else open_tables(run)
+        return tables.info.run_id, check(tables)
 
 
 def document(run_id: str, checks: Sequence[Check]) -> dict[str, object]:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from console import growing
+from console import growing, kept
 from console.asking import Asker, Superseded, busy, wait_until_quiet
 from console.filter import EVERYTHING, Filter
 from console.filter_language import parse_filter
 from console.keeping import make_history
-from console.kept import Keeper, cache_folder
+from console.kept import Keeper, KeepError, cache_folder
 from console.lanes import load_lanes
 from console.session import Session, rows
 from console.views import KEPT, NARROWED
@@ -279,7 +279,7 @@ def test_who_waits_for_a_history_holds_up_no_look_and_leaves_when_superseded(
 @pytest.mark.usefixtures("long_history")
 def test_a_run_that_is_damaged_begins_anew_when_it_has_rested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then it is followed as it was: a disk that fails more and more must not cost more and more."""
-    monkeypatch.setattr(growing, "_RESTS", 10**6)
+    monkeypatch.setattr(growing, "RESTS", 10**6)
     with recorded(tmp_path) as engine:
         engine.passes(60)
         engine.seal()
@@ -294,11 +294,33 @@ def test_a_run_that_is_damaged_begins_anew_when_it_has_rested(tmp_path: Path, mo
             session.load_causes()
             with Session(engine.run) as fresh:
                 assert fresh.query("FROM requests").num_rows == told
-            monkeypatch.setattr(growing, "_RESTS", 0)
+            monkeypatch.setattr(growing, "RESTS", 0)
             session.refresh()
             agrees(session, engine.run)
             session.refresh()
             agrees(session, engine.run)
+
+
+def test_a_history_that_could_not_be_worked_out_is_not_tried_at_each_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing, "WORTH_KEEPING", 1)
+    tries = []
+
+    def fail(_keeper: Keeper, *args: str) -> None:
+        tries.append(args)
+        raise KeepError("the disk is full")
+
+    monkeypatch.setattr(Keeper, "_work", fail)
+    monkeypatch.setattr(kept, "RESTS", 10**9)
+    with recorded(tmp_path) as engine, Session(engine.run) as session:
+        engine.passes(20)
+        for _ in range(3):
+            session.refresh()
+            assert session.query("FROM requests").num_rows
+            with pytest.raises(KeepError, match="the disk is full"):
+                session.load_causes()
+        assert len(tries) == 1
 
 
 @pytest.mark.parametrize("history", [True, False])

@@ -295,5 +295,19 @@ def test_run_on_disk(tmp_path: Path) -> None:
     assert [found.name for found in check(open_tables(sound().write(tmp_path))) if not found.ok] == []
 
 
+@pytest.mark.parametrize("damage", [None, lose_step, lose_first_step])
+def test_what_is_read_some_at_a_time_is_found_as_in_memory(
+    tmp_path: Path, damage: Callable[[Ledger], None] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recorder.check._AT_ONCE", 7)
+    monkeypatch.setattr("recorder.parts.ROW_GROUP", 11)
+    ledger = sound()
+    if damage is not None:
+        damage(ledger)
+    tables = open_tables(ledger.write(tmp_path))
+    assert len(list(tables.some_at_a_time("slices"))) > 3
+    assert check(tables)[2:] == check(ledger)[2:]
+
+
 def test_run_without_anything() -> None:
     assert failing(Ledger()) == {}

@@ -1,3 +1,5 @@
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ from recorder.parts import Part, all_parts
 from recorder.producer import PartProducer, RingProducer
 from recorder.run import RunError
 from recorder.schema import REQUESTS, SLICES, TABLES
-from recorder.tables import open_tables, without_superseded, without_torn
+from recorder.tables import open_pinned, open_tables, without_superseded, without_torn
 from recorder.words import EventKind, Role, Status, StepKind
 from tests.recorder.rows import append_slices, new_run, shown
 
@@ -162,6 +164,35 @@ def test_reader_survives_the_merge_that_takes_its_parts_away(tmp_path: Path) -> 
     assert len(early.part_files("samples")) == 3
     assert Drain(run, RecordSettings()).close()
     assert early.table("samples").num_rows == 3
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_pinned_parts_stay_whatever_a_merge_takes_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """Also where the file system links nothing; and who pins while parts go away looks again."""
+    run = new_run(tmp_path)
+    for _ in range(3):
+        producer = PartProducer(run, "worker0", ["samples"])
+        producer.row("samples", t=1, value=1)
+        producer.close()
+    calls, link = [], os.link
+
+    def link_later(source: Path, target: Path) -> None:
+        calls.append(source)
+        if len(calls) == 2:
+            assert Drain(run, RecordSettings()).close()
+        if not links and source.exists():
+            raise OSError(errno.EXDEV, "another device")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", link_later)
+    tables = open_pinned(run, tmp_path / "pinned")
+    (file,) = tables.part_files("samples")
+    assert file.is_relative_to(tmp_path / "pinned")
+    shutil.rmtree(run / "samples")
+    assert tables.table("samples").num_rows == 3
+    assert sum(rows.num_rows for rows in tables.some_at_a_time("samples")) == 3
 
 
 def test_columns_of_the_tail_match_the_parts(tmp_path: Path) -> None:
