@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 MOST: Final = 50
 """Candidates that are offered; whoever has not found the word among them types one more letter."""
 
-_WORD: Final = re.compile(r"(?:(\w+)\.)?(\w*)$")
+_WORD: Final = re.compile(r"(?:(\w+)\.)?(\w*)\Z")
 _NAMED: Final = re.compile(r"(\w+)\s+AS\s*(?:NOT\s+|MATERIALIZED\s*)*\(", re.IGNORECASE)
-_WANTS_TABLE: Final = re.compile(r"\b(?:FROM|JOIN|DESCRIBE|SUMMARIZE)\s+$|\bFROM\s[\w\s,.]*,\s*$", re.IGNORECASE)
+_WANTS_TABLE: Final = re.compile(r"\b(?:FROM|JOIN|DESCRIBE|SUMMARIZE)\s+\Z|\bFROM\s[\w\s,.]*,\s*\Z", re.IGNORECASE)
 _WORTH_AN_INFIX: Final = 3
 """Letters from which on names are found that have them in the middle."""
 

@@ -52,6 +52,7 @@ def offered(marked: str, *, asked: bool = False) -> list[str]:
         ("SELECT |", []),
         ("SELECT rid| FROM spans", []),
         ("|", []),
+        ("SELECT pr\n|", []),
     ],
 )
 def test_what_is_offered(marked: str, found: list[str]) -> None:
