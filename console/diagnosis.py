@@ -61,7 +61,7 @@ class Ranks:
 
 
 Below = Callable[[Floats], Ints]
-"""How many took less than each of these, in ns, which ascend."""
+"""How many took less than each of these, in ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,23 +136,28 @@ def pulse_of(ranks: Ranks, below: Below, refusals: Refusals) -> Pulse:
     if p50 is None or p99 is None or most is None:
         nothing = Finding("tail", "unknown", "no request was answered")
         return Pulse(0, None, None, None, None, (), None, (nothing, _refusals(refusals, "unknown")))
-    plateau = _plateau_of(ranks, below)
+    edges = np.linspace(p50, max(most, p50 + 1), _BUCKETS + 1), _stretch(ranks)
+    under = below(np.concatenate(edges))
+    counts = np.diff(np.append(under[:_BUCKETS], ranks.n))
+    plateau = _plateau_of(ranks, edges[1], under[_BUCKETS + 1 :])
     ratio = _ratio(p50, p99, ranks.n)
     findings = (ratio, _plateau(plateau, ranks.n), _refusals(refusals, ratio.grade))
-    counts = np.diff(np.append(below(np.linspace(p50, max(most, p50 + 1), _BUCKETS + 1))[:-1], ranks.n))
     return Pulse(ranks.n, p50, p99, most, p99 / p50 if p50 > 0 else None, tuple(counts.tolist()), plateau, findings)
 
 
-def _plateau_of(ranks: Ranks, below: Below) -> Plateau | None:
+def _stretch(ranks: Ranks) -> Floats:
+    """The edges of `_BUCKETS` equal parts of what lies from P75 to P99.5."""
+    return np.linspace(ranks.p75_ns or 0, ranks.p995_ns or 0, _BUCKETS + 1)
+
+
+def _plateau_of(ranks: Ranks, edges: Floats, under: Ints) -> Plateau | None:
     """The widest stretch from P75 to P99.5 that is level, where it reaches beyond what is healthy; None if none does.
 
     A smooth tail falls everywhere; waiting in a full queue is a stretch that does not.
     """
-    n, low, high = ranks.n, ranks.p75_ns or 0, ranks.p995_ns or 0
-    if n * (1 - 0.75) < _ENOUGH or high - low < _BUCKETS:
+    n = ranks.n
+    if n * (1 - 0.75) < _ENOUGH or edges[-1] - edges[0] < _BUCKETS:
         return None
-    edges = np.linspace(low, high, _BUCKETS + 1)
-    under = below(edges)
     beyond = HEALTHY_RATIO * (ranks.p50_ns or 0)
     for size in range(_BUCKETS, _WIDE - 1, -1):
         for first in range(_BUCKETS - size + 1):

@@ -166,7 +166,7 @@ class Evidence:
     """Cause -> slow requests that lost a tenth of their E2E or more to it."""
     people: Mapping[int, Person]
     prompts: Mapping[int, tuple[int, int, int]]
-    """rid -> worker, first and last step in which its prompt was computed; of those who are to blame."""
+    """rid -> worker, first and last step in which its prompt was computed; of whoever is to blame most for a part."""
     tiers: tuple[Tier, ...]
     """Empty where there is but one."""
     workers: tuple[Worker, ...]

@@ -1,6 +1,7 @@
 """The questions behind the evidence: each is SQL, and its answer is small."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -8,7 +9,6 @@ from console.blame.cohorts import Cohorts, Slow, read_cohorts
 from console.diagnosis import Refusals
 from console.explain.arrivals import Gaps, Level, pinned
 from console.explain.asking import Ask
-from console.explain.cells import Cell
 from console.explain.evidence import (
     Around,
     Evidence,
@@ -23,6 +23,7 @@ from console.explain.evidence import (
     view_of,
 )
 from console.explain.prefixes import LEAST, Shift, Split, hits_lost
+from console.explain.ranking import chiefs
 from console.explain.spending import read_spending
 from console.session import Session, rows
 from recorder.run import run_state
@@ -45,7 +46,7 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
     spent = read_spending(ask, view_of(pulse), shift)
     named = [cell.culprit for cell in spent.cells] + list(_examples(preemptions, late, losses, refusals, shift))
     instants = {loss.t for loss in losses if loss.t is not None} | ({shift.t} if shift else set())
-    return Evidence(
+    evidence = Evidence(
         run=session.name,
         state=run_state(session.path),
         only=only,
@@ -57,7 +58,7 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
         cells=spent.cells,
         touched=spent.touched,
         people=_people(ask, named),
-        prompts=_prompts(ask, spent.cells),
+        prompts={},
         tiers=_tiers(ask),
         workers=ask.all(Worker, "engine"),
         preemptions=preemptions,
@@ -76,13 +77,14 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
         damages=tuple((damage.file, damage.what) for damage in session.damages),
         left_out=session.tables.left_out.passes,
     )
+    return replace(evidence, prompts=_prompts(ask, chiefs(evidence)))
 
 
 def _cohorts(session: Session, cursor: "duckdb.DuckDBPyConnection", slow: Slow | None) -> Cohorts:
-    found = read_cohorts(session, slow or Slow(), cursor)
-    if slow is None and found.n >= _MANY:
-        return read_cohorts(session, Slow(percentile=Decimal(99)), cursor)
-    return found
+    if slow is None:
+        (ranks,) = session.ask("e2e_ranks", cursor=cursor).to_pylist()
+        slow = Slow(percentile=Decimal(99)) if ranks["n"] >= _MANY else Slow()
+    return read_cohorts(session, slow, cursor)
 
 
 def _examples(
@@ -105,9 +107,9 @@ def _people(ask: Ask, wanted: Iterable[int | None]) -> dict[int, Person]:
     return {person.rid: person for person in ask.all(Person, "people", rids=rids)}
 
 
-def _prompts(ask: Ask, cells: Iterable[Cell]) -> dict[int, tuple[int, int, int]]:
-    rids = sorted({cell.culprit for cell in cells if cell.culprit is not None})
-    found: list[dict[str, Any]] = rows(ask.table("steps", rids=rids))
+def _prompts(ask: Ask, rids: Iterable[int]) -> dict[int, tuple[int, int, int]]:
+    wanted = tuple(sorted(rids))
+    found: list[dict[str, Any]] = rows(ask.table("steps", rids=wanted)) if wanted else []
     return {row["rid"]: (row["worker"], row["first_step"], row["last_step"]) for row in found}
 
 

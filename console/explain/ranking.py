@@ -47,11 +47,11 @@ class Account:
 def account(evidence: Evidence) -> Account:
     """Who takes the tail, and how much of it nobody can tell."""
     view = view_of(evidence.pulse)
-    claims, unexplained = _claimed(evidence, view)
+    claims, unexplained = _claimed(evidence)
     whole = total(evidence, view, evidence.cells)
     told: list[tuple[Claim, Finding]] = []
     for suspect in SUSPECTS:
-        claim = Claim(evidence, view, tuple(claims[suspect.kind]), whole)
+        claim = Claim(evidence, view, claims[suspect.kind], whole)
         finding = suspect.tell(claim) if claim.cells or suspect.untimed else None
         if finding is not None and _is_worth(finding, claim):
             told.append((claim, _tidy(finding, claim)))
@@ -68,7 +68,15 @@ def account(evidence: Evidence) -> Account:
     )
 
 
-def _claimed(evidence: Evidence, view: View) -> tuple[dict[str, list[Cell]], Sequence[Cell]]:
+def chiefs(evidence: Evidence) -> set[int]:
+    """Whoever is behind most of a part: of these it is worth knowing in which steps they did it."""
+    view = view_of(evidence.pulse)
+    claims, _ = _claimed(evidence)
+    parts = (Claim(evidence, view, cells, Fraction(1)) for cells in claims.values())
+    return {part.culprits[0].rid for part in parts if part.culprits}
+
+
+def _claimed(evidence: Evidence) -> tuple[dict[str, tuple[Cell, ...]], Sequence[Cell]]:
     """Each cell to the first suspect that claims it."""
     claims: dict[str, list[Cell]] = {suspect.kind: [] for suspect in SUSPECTS}
     predicates = [(suspect.kind, suspect.claims(evidence)) for suspect in SUSPECTS]
@@ -78,7 +86,7 @@ def _claimed(evidence: Evidence, view: View) -> tuple[dict[str, list[Cell]], Seq
             None if cell.cause in UNEXPLAINED else next((kind for kind, is_mine in predicates if is_mine(cell)), None)
         )
         (unexplained if mine is None else claims[mine]).append(cell)
-    return claims, unexplained
+    return {kind: tuple(cells) for kind, cells in claims.items()}, unexplained
 
 
 def _is_worth(finding: Finding, claim: Claim) -> bool:

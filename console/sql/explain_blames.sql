@@ -9,14 +9,14 @@ WITH lived AS (
     FROM attempt_times
     WHERE status = 'ok' AND e2e_ns IS NOT NULL
 ),
-sided AS (
+sided AS NOT MATERIALIZED (
     SELECT
         rid, attempt,
         CASE WHEN ns > $edge::DOUBLE OR (ns = $edge::DOUBLE AND $at) THEN 'slow' ELSE 'typical' END AS cohort
     FROM lived
     WHERE ns > $edge::DOUBLE OR (ns = $edge::DOUBLE AND $at) OR ns BETWEEN $low::DOUBLE AND $high::DOUBLE
 ),
-told AS (
+told AS NOT MATERIALIZED (
     SELECT
         rid, attempt, cause, root, culprit, ns,
         coalesce(prompt_tokens - cached_tokens >= $long::BIGINT, false) AS long,
