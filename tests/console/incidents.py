@@ -7,6 +7,7 @@ simulated run gets the rows that a real engine writes, and stays a ledger that a
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -226,6 +227,12 @@ def cold_steps(run: Path) -> Path:
     return rewritten(chats_alone(_beside(run)), run, partial(_stop, StallKind.WARMUP, "decode 8"))
 
 
+def blocked_loop(run: Path) -> Path:
+    """Something keeps the front end's event loop busy, twelve times and for as long as nobody comes: the worker goes on,
+    and what it sends lies there meanwhile."""
+    return rewritten(chats_alone(_beside(run)), run, _block)
+
+
 def _read_slowly(rows: Rows) -> None:
     late = {row["rid"]: 2 * S for row in rows["requests"] if row["rid"] % 25 == 0}
     for row in rows["requests"]:
@@ -238,6 +245,23 @@ def _read_slowly(rows: Rows) -> None:
     done = {row["step"]: row["t_done"] for row in rows["steps"]}
     for row in rows["deliveries"]:
         row["t_written"] = max(row["t_written"], last.get(done[row["step"]], 0))
+
+
+def _block(rows: Rows) -> None:
+    arrivals = sorted(row["arrival"] for row in rows["requests"])
+    calm = sorted(pairwise(arrivals), key=lambda pair: pair[0] - pair[1])[:12]
+    for begin, end in ((before + 20 * MS, after - MS) for before, after in calm):
+        late = {row["rid"]: end + MS for row in rows["requests"] if begin <= row["returned"] < end}
+        for row in rows["requests"]:
+            row["returned"] = late.get(row["rid"], row["returned"])
+        for row in rows["spans"]:
+            if row["name"] == "return":
+                row["end"] = late.get(row["rid"], row["end"])
+        for row in rows["deliveries"]:
+            if begin <= row["t_written"] < end:
+                row["t_received"], row["t_written"] = end, end + MS
+        stall = {"t_start": begin, "t_end": end, "source": Source.FRONTEND, "device": None, "kind": StallKind.LOOP}
+        rows["stalls"].append(stall)
 
 
 def _stop(kind: StallKind, detail: str, rows: Rows) -> None:
@@ -302,6 +326,7 @@ INCIDENTS: Final[Mapping[str, Incident]] = {
     "a batch timer at low load": Incident("batch_timer", batch_timer, batch_at_once),
     "clients that read slowly": Incident("slow_clients", slow_clients, chats_alone),
     "collections of garbage": Incident("gc_pauses", collections, chats_alone),
+    "a blocked event loop": Incident("event_loop", blocked_loop, chats_alone),
     "a starved tier": Incident("starved_tier", starved_tier, fair_tiers),
     "a closed loop": Incident("closed_loop", closed_loop, open_loop),
     "a lost worker": Incident("worker_lost", worker_lost, both_workers),

@@ -64,7 +64,9 @@ def test_every_ns_belongs_to_one_finding_or_to_none(told: Told, name: str) -> No
         assert abs(account.unexplained) < 0.01
 
 
-@pytest.mark.parametrize("make", [incidents.slow_clients, incidents.collections], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [incidents.slow_clients, incidents.collections, incidents.blocked_loop], ids=lambda make: make.__name__
+)
 def test_what_is_planted_into_a_run_leaves_a_ledger_that_adds_up(told: Told, make: Callable[[Path], Path]) -> None:
     run, _ = told(make)
     assert [found.name for found in check(open_tables(run)) if not found.ok] == []
@@ -139,6 +141,14 @@ def test_the_longest_collection_is_where_the_link_goes(told: Told) -> None:
         began = session.query("SELECT min(arrival) AS t FROM requests")["t"][0].as_py()
         stalls = session.query("SELECT t_start FROM stalls")["t_start"].to_pylist()
     assert f"{(min(stalls) - began) / 1e9:.6f}s" == found.at
+
+
+def test_the_front_end_is_told_as_where_the_loop_was_held_up(told: Told) -> None:
+    _, account = told(incidents.blocked_loop)
+    found = first(account)
+    assert found.causes[0] == "HOST_LOOP"
+    assert (found.figures["stalls"], found.measured) == (12, True)
+    assert "in the front end" in " ".join(found.sentences)
 
 
 def test_cold_steps_are_told_with_their_shape(told: Told) -> None:
