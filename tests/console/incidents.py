@@ -228,8 +228,8 @@ def cold_steps(run: Path) -> Path:
 
 
 def blocked_loop(run: Path) -> Path:
-    """Something keeps the front end's event loop busy, twelve times and for as long as nobody comes: the worker goes on,
-    and what it sends lies there meanwhile."""
+    """Something keeps the front end's event loop busy, twelve times and for as long as nobody comes. The worker goes
+    on, and what it sends lies there meanwhile."""
     return rewritten(chats_alone(_beside(run)), run, _block)
 
 
