@@ -1,12 +1,13 @@
 """The filter as chips under the top bar: what is looked at, each part with a cross that takes it away."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from textual.message import Message
 
 from console.filter import EVERYTHING, Filter
-from console.widgets.ink import Line, clean, crop, fit, spread, width_of
+from console.widgets.ink import Line, clean, crop, duration, fit, spread, width_of
 from console.widgets.paper import Paper
 from console.widgets.spots import Spot
 
@@ -16,6 +17,8 @@ Counts = Sequence[tuple[int, int]]
 _HEAD = " only "
 _CROSS = " ✕"
 _LONGEST = 36
+_TIME = re.compile(r"(?<=[<>=:.])(\d{5,})(ns|us)\b")
+_NS = {"ns": 1, "us": 1000}
 _MORE = 4
 
 
@@ -51,8 +54,13 @@ def chip_at(only: Filter, column: int) -> int | None:
 
 
 def _chips(only: Filter) -> list[str]:
-    texts = [clean(str(term)) for term in only.terms]
+    texts = [_TIME.sub(_rounded, clean(str(term))) for term in only.terms]
     return [fit(text, _LONGEST) if width_of([(text, "")]) > _LONGEST else text for text in texts]
+
+
+def _rounded(time: re.Match[str]) -> str:
+    """A time that is no round one, as a box has them, is told in a few digits; the filter has all of them."""
+    return f"~{duration(int(time[1]) * _NS[time[2]])}"
 
 
 class Chips(Paper):

@@ -236,6 +236,13 @@ def test_chips_fit_and_are_where_they_are_clicked(width: int) -> None:
     assert chip_at(only, 10_000) is None
 
 
+def test_a_time_that_is_no_round_one_is_told_in_a_few_digits() -> None:
+    only = parse_filter("e2e>=123456789ns ttft<2s arrival>=1500001us alive:1000000007ns..2s prompt>=1000000")
+    told = "".join(text for text, _ in chip_line(only, [(3, 24)], 200))
+    for chip in ("e2e>=~123ms", "ttft<2s", "arrival>=~1.50s", "alive:~1.00s..2s", "prompt>=1000000"):
+        assert f" {chip} ✕" in told
+
+
 def test_the_hint_says_what_is_wrong_what_may_come_and_what_there_is() -> None:
     assert "it is wrong" in text_of(hint_line("x", NAMES, "it is wrong", 80))
     assert "tab tier:free  tier:paid" in text_of(hint_line("tier:", NAMES, "", 80))
