@@ -27,6 +27,7 @@ class Scope(StrEnum):
     CONTRAST = "Contrast"
     EXPLAIN = "Explain"
     FILTER = "Filter line"
+    ASKED = "Other lines"
     MARKS = "Marks"
     EXPORT = "Export"
 
@@ -301,6 +302,14 @@ def _filter() -> Iterator[Key]:
     yield Key(at, "escape", "esc", "leave", "Leave the filter", "as it was", "leave it", palette=False)
 
 
+def _asked() -> Iterator[Key]:
+    at = Scope.ASKED
+    yield Key(
+        at, "enter", "enter", "submit", "Take it", "where to go, or a name", "take it", palette=False
+    )
+    yield Key(at, "escape", "esc", "leave", "Never mind", "nothing changes", "leave it", palette=False)
+
+
 def _marks() -> Iterator[Key]:
     at = Scope.MARKS
     yield Key(at, "enter", "enter", "jump", "Jump to the mark", "on the timeline", "jump", palette=False)
@@ -361,13 +370,14 @@ KEYS: Final = (
     *_browser(),
     *_explain(),
     *_filter(),
+    *_asked(),
     *_marks(),
     *_export(),
     *_everywhere(),
 )
 
 
-ALONE: Final = frozenset({Scope.MARKS, Scope.EXPORT, Scope.EDITOR, Scope.FILTER})
+ALONE: Final = frozenset({Scope.MARKS, Scope.EXPORT, Scope.EDITOR, Scope.FILTER, Scope.ASKED})
 """Scopes of screens over others, and of places to write in: no other key counts there."""
 
 

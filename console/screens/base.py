@@ -19,6 +19,7 @@ from console.filter import Filter
 from console.keys import Key, Scope, footer_keys, keys_of
 from console.screens.bindings import bindings
 from console.session import Session
+from console.widgets.askline import AskLine
 from console.widgets.chips import Chips, Counts
 from console.widgets.chrome import foot_line, key_bar, status_line, titles_at, top_bar
 from console.widgets.density import dense
@@ -336,9 +337,10 @@ class RunScreen(Screen[None]):
         return [status_line(self.book.health, self.note(), width, self._live())]
 
     def shown_keys(self) -> Sequence[Key]:
-        """The keys that the footer has, the most useful first. While a filter is typed the others are text."""
-        if isinstance(self.focused, FilterInput):
-            return keys_of(Scope.FILTER, table=self.tailtrace.keys)
+        """The keys that the footer has, the most useful first. While somebody types the others are text."""
+        for kind, scope in ((FilterInput, Scope.FILTER), (AskLine, Scope.ASKED)):
+            if isinstance(self.focused, kind):
+                return keys_of(scope, table=self.tailtrace.keys)
         return footer_keys(*self.scopes(), table=self.tailtrace.keys)
 
     def _keys(self, width: int, _height: int) -> list[Line]:

@@ -2,15 +2,18 @@
 
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import Input
+
+from console.keys import Scope
+from console.screens.bindings import bindings
 
 
 class AskLine(Input):
     """Shown while it has the focus; what was typed comes as `Input.Submitted` with the line's id."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.ASKED)]
     DEFAULT_CSS = """
     AskLine { display: none; height: 1; border: none; padding: 0 1; background: $panel; }
     AskLine.-open { display: block; }

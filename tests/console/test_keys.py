@@ -15,6 +15,7 @@ from console.screens.request import RequestPanel
 from console.screens.timeline import TimelineScreen
 from console.screentable import SCREENS
 from console.widgets.answertable import AnswerTable
+from console.widgets.askline import AskLine
 from console.widgets.browser import Browser
 from console.widgets.filterline import FilterInput
 from console.widgets.sqleditor import SqlEditor
@@ -28,6 +29,7 @@ ACTORS: dict[Scope, type] = {
     Scope.EXPORT: ExportScreen,
     Scope.EDITOR: SqlEditor,
     Scope.FILTER: FilterInput,
+    Scope.ASKED: AskLine,
     Scope.ANSWER: AnswerTable,
     Scope.BROWSER: Browser,
 }
