@@ -4,7 +4,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from console.blame.cohorts import Cohorts
 from console.diagnosis import Pulse, Ranks, Refusals, pulse_of
@@ -29,21 +28,21 @@ class Ask:
         """The rows of a question that others ask too."""
         return rows(self._any(name))
 
-    def table(self, name: str, **params: Any) -> pa.Table:  # noqa: ANN401  # whatever DuckDB takes
+    def rows(self, name: str, **params: Any) -> list[dict[str, Any]]:  # noqa: ANN401  # whatever DuckDB takes
         """One of the questions that only an account asks."""
-        return self._any(f"explain_{name}", **params)
+        return rows(self._any(f"explain_{name}", **params))
 
     def all(self, kind: type[R], name: str, **params: object) -> tuple[R, ...]:
         """Rows as values of `kind`, whose fields are the columns."""
-        return tuple(kind(**row) for row in rows(self.table(name, **params)))
+        return tuple(kind(**row) for row in self.rows(name, **params))
 
     def of_slow(self, name: str, **params: object) -> list[dict[str, Any]]:
         """Rows about the slow ones."""
-        return rows(self.table(name, **self._slow, **params))
+        return self.rows(name, **self._slow, **params)
 
     def of_both(self, name: str, **params: object) -> list[dict[str, Any]]:
         """Rows about the slow and the typical ones."""
-        return rows(self.table(name, **self._both, **params))
+        return self.rows(name, **self._both, **params)
 
     def pulse(self, refusals: Refusals) -> Pulse:
         """What the rules of the pulse test make of E2E."""

@@ -40,7 +40,7 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
     """All evidence about the requests that the cursor sees. Without `slow`, it goes by how many were answered."""
     cohorts = _cohorts(session, cursor, slow)
     ask = Ask(session, cursor, cohorts)
-    (preemptions,), late = ask.all(Preemptions, "preemptions"), tuple(Late(**row) for row in ask.of_slow("returns"))
+    (preemptions,), late = ask.all(Preemptions, "preemptions"), _late(ask)
     losses, refusals, shift = ask.all(Loss, "losses"), ask.all(Refusal, "refusals"), _shift(ask)
     pulse = ask.pulse(_counted(refusals))
     spent = read_spending(ask, view_of(pulse), shift)
@@ -109,12 +109,26 @@ def _people(ask: Ask, wanted: Iterable[int | None]) -> dict[int, Person]:
 
 def _prompts(ask: Ask, rids: Iterable[int]) -> dict[int, tuple[int, int, int]]:
     wanted = tuple(sorted(rids))
-    found: list[dict[str, Any]] = rows(ask.table("steps", rids=wanted)) if wanted else []
+    found = ask.rows("steps", rids=wanted) if wanted else []
     return {row["rid"]: (row["worker"], row["first_step"], row["last_step"]) for row in found}
 
 
+def _late(ask: Ask) -> tuple[Late, ...]:
+    ready = ask.of_slow("returns")
+    if not ready:
+        return ()
+    columns = {"rids": "rid", "since": "last_token", "until": "returned"}
+    lists = {param: tuple(row[column] for row in ready) for param, column in columns.items()}
+    meanwhile = {row["rid"]: row for row in ask.rows("meanwhile", **lists)}
+    others = ({"others": 0, "others_p50": None} | meanwhile.get(row["rid"], {}) for row in ready)
+    return tuple(
+        Late(row["rid"], row["request_id"], row["tenant"], row["ns"], other["others"], other["others_p50"])
+        for row, other in zip(ready, others, strict=True)
+    )
+
+
 def _tiers(ask: Ask) -> tuple[Tier, ...]:
-    several = len(ask.table("classes")) > 1
+    several = len(ask.rows("classes")) > 1
     return tuple(Tier(**row) for row in ask.of_slow("tiers")) if several else ()
 
 

@@ -41,6 +41,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "explain_touched": {"measure": "e2e", "edge": 35 * MS, "at": True, "causes": ("PREFILL", "QUEUE/BEHIND_FIFO")},
     "explain_tiers": {"measure": "e2e", "edge": 35 * MS, "at": True},
     "explain_returns": {"measure": "e2e", "edge": 27 * MS, "at": True},
+    "explain_meanwhile": {"rids": (2,), "since": (20 * MS,), "until": (30 * MS,)},
     "explain_around": {"measure": "e2e", "edge": 35 * MS, "at": True, "t": 2 * MS},
     "explain_splits": {"least": 1},
     "explain_people": {"rids": [1, 2, 99]},
