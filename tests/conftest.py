@@ -5,12 +5,17 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Whoever starts the tests in the background of a script has them ignore SIGINT, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Models are tiny here: threads that wait for each other take the cores from the other worker and make nothing faster.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# No time for a single example: other workers use the machine too, and a test that hangs has its own timeout.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
