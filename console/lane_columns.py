@@ -15,6 +15,7 @@ import pyarrow as pa
 from console.narrow import Narrow, Words, narrow, number_at, widened
 from console.session import Session
 from console.timeline import Bools, Ints
+from recorder.attribution.columns import in_order
 from recorder.schema import NONE
 from recorder.words import Status
 
@@ -27,6 +28,9 @@ _KEPT: Final = (*_READ[:-1], "finish")
 COUNTS: Final = ("rid", "attempt", "worker", "prompt_tokens", "output_tokens", "cached_tokens", "preemptions")
 NAMES: Final = (*_READ, "finish", *COUNTS, "ttft", "tpot", "e2e")
 """The numbers of a lane."""
+
+_Read = tuple[dict[str, Ints], dict[str, Narrow], Words]
+"""Stamps, counts and status."""
 
 Places = slice | Ints | Bools
 """Some lanes, by their place in the order of arrival."""
@@ -92,6 +96,10 @@ class Texts:
     tier: Words
     reason: Words
 
+    def ordered(self, order: Ints) -> "Texts":
+        """Those of the same lanes in another order."""
+        return Texts(self.request_ids.take(pa.array(order)), self.tier.ordered(order), self.reason.ordered(order))
+
 
 def read_columns(
     session: Session, cursor: "duckdb.DuckDBPyConnection", high: int
@@ -101,7 +109,10 @@ def read_columns(
     A lane that is open ends at `high`.
     """
     if session.is_in_order:
-        return *_in_turn(session, cursor, high), None
+        stamps, counts, status = _in_turn(session, cursor, high)
+        return Columns(stamps, counts), status, None
+    if session.is_followed:
+        return _put_in_order(session, cursor, high)
     rows = session.ask("timeline_lanes", cursor=cursor, high=high)
     stamps = {name: ints(rows, name) for name in (*_READ, "finish")}
     columns = Columns(stamps, {name: narrow(ints(rows, name)) for name in COUNTS})
@@ -138,7 +149,7 @@ def _status(session: Session, cursor: "duckdb.DuckDBPyConnection") -> Words:
     return Words.coded(Status, codes["it"])
 
 
-def _in_turn(session: Session, cursor: "duckdb.DuckDBPyConnection", high: int) -> tuple[Columns, Words]:
+def _in_turn(session: Session, cursor: "duckdb.DuckDBPyConnection", high: int) -> _Read:
     column = partial(_column, session, cursor)
     stamps = {name: _ints(column(name)) for name in _READ}
     counts = {name: narrow(_ints(column(name))) for name in COUNTS}
@@ -150,7 +161,23 @@ def _in_turn(session: Session, cursor: "duckdb.DuckDBPyConnection", high: int) -
         last = np.maximum.reduce([ints(admitted, "it"), *(stamps[name][lost] for name in _READ[:-1])])
         last = _until_gone(session, cursor, last, widened(counts["rid"][lost]), ~status.are("open")[lost])
         stamps["finish"][lost] = np.where(status.are("open")[lost], np.maximum(stamps["arrival"][lost], high), last)
-    return Columns(stamps, counts), status
+    return stamps, counts, status
+
+
+def _put_in_order(session: Session, cursor: "duckdb.DuckDBPyConnection", high: int) -> tuple[Columns, Words, Texts]:
+    """Of a run that is followed nearly all lie in the order of arrival: places are sorted in no time, rows are not."""
+    cursor.begin()  # every column of the same rows, whatever comes meanwhile
+    try:
+        stamps, counts, status = _in_turn(session, cursor, high)
+        texts = read_texts(session, cursor)
+    finally:
+        cursor.rollback()
+    order = in_order(stamps["arrival"], widened(counts["rid"]), widened(counts["attempt"]))
+    columns = Columns(
+        {name: column[order] for name, column in stamps.items()},
+        {name: column[order] for name, column in counts.items()},
+    )
+    return columns, status.ordered(order), texts.ordered(order)
 
 
 def _until_gone(session: Session, cursor: "duckdb.DuckDBPyConnection", last: Ints, rids: Ints, ended: Bools) -> Ints:

@@ -73,9 +73,9 @@ class Session:
     `samples`, `stalls`, `recorder` (columns of `recorder.schema`; coded words are VARCHAR), `latency`
     (`console.measures`), `gaps` (where records are missing, and when: `recorder.losses.Gap`), `phase_times` (one row an
     attempt, ns in each phase), `handed_on` (`rid, arrival` of attempts that another worker went on with), `causes`
-    (`recorder.attribution.attribute`), `cause_times` (one row an attempt, ns of each cause) and `attempt_times` (all of
-    it in one row: request, measures, `"phase prefill"`, `"PREFILL"`). What is of causes is empty until `load_causes`
-    has run; `ask` and `query` see to that.
+    (`recorder.attribution.attribute`), `blames` (`views.blames_of`), `cause_times` (one row an attempt, ns of each
+    cause) and `attempt_times` (all of it in one row: request, measures, `"phase prefill"`, `"PREFILL"`). What is of
+    causes is empty until `load_causes` has run; `ask` and `query` see to that.
 
     Of a large run what takes long is worked out once and kept (`console.kept`).
 
@@ -127,6 +127,11 @@ class Session:
     def is_in_order(self) -> bool:
         """Whether `requests` come in the order of arrival by themselves, and a column of them costs next to nothing."""
         return self._shows_kept and self._growing is None
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether what is kept of the run is brought up to date at each look, and comes nearly in order of arrival."""
+        return self._shows_kept and self._growing is not None
 
     def connect(self, only: Filter = EVERYTHING) -> duckdb.DuckDBPyConnection:
         """A new cursor, for one thread; `interrupt()` on it ends its query and no other's.

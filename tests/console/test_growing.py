@@ -8,6 +8,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -96,6 +97,12 @@ def everything(session: Session, view: str, only: Filter = EVERYTHING) -> list[s
     return sorted(map(repr, rows(session.query(f"FROM {view}", cursor=session.connect(only)))))
 
 
+def lanes_of(session: Session) -> list[dict[str, object]]:
+    lanes = load_lanes(session, session.connect())
+    found: list[dict[str, object]] = lanes.rows(np.arange(len(lanes))).to_pylist()
+    return found
+
+
 def agrees(session: Session, run: Path) -> None:
     """With a session that has just been opened, and follows nothing."""
     with pytest.MonkeyPatch.context() as patch:
@@ -104,6 +111,7 @@ def agrees(session: Session, run: Path) -> None:
         with Session(run) as fresh:
             for only, view in product((EVERYTHING, ONLY), NARROWED):
                 assert everything(session, view, only) == everything(fresh, view, only), (view, str(only))
+            assert lanes_of(session) == lanes_of(fresh)
     expected = sorted(map(repr, attribute(open_tables(run)).to_pylist()))
     assert everything(session, "causes") == expected
 
