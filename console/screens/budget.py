@@ -168,7 +168,7 @@ class BudgetScreen(RunScreen):
 
     def action_row(self, step: int) -> None:
         """Select another row."""
-        self._select(self._selected.get(self.view, 0) + step)
+        self._select(self._place() + step)
 
     def action_only(self) -> None:
         """Look at the requests of the selected row only."""
@@ -189,7 +189,7 @@ class BudgetScreen(RunScreen):
     async def action_victim(self) -> None:
         """The request that lost most to the selected row, on the timeline."""
         row, (about, _, hit) = self._row(), self._behind
-        answer, place = self._answers.get(self._wanted()), self._selected.get(self.view, 0)
+        answer, place = self._answers.get(self._wanted()), self._place()
         if isinstance(answer, tuple) and row is not None:
             hit = [pair for pair in answer[1] if pair["culprit"] == answer[0][place]["culprit"]]
         elif row != about:
@@ -222,9 +222,15 @@ class BudgetScreen(RunScreen):
         self._ask_behind()
         self.redraw("#table, #detail")
 
+    def _place(self) -> int:
+        """Which row is selected: the largest part, where nobody has chosen one."""
+        answer = self._answers.get(self._wanted())
+        sums: list[int] = list(getattr(answer, self.kind).values()) if isinstance(answer, Ledger) else []
+        return self._selected.get(self.view, sums.index(max(sums)) if sums else 0)
+
     def _row(self) -> Row | None:
         rows = self._rows()
-        return rows[min(self._selected.get(self.view, 0), len(rows) - 1)] if rows else None
+        return rows[min(self._place(), len(rows) - 1)] if rows else None
 
     def _rows(self) -> list[Row]:
         """What can be selected in this view."""
@@ -268,7 +274,7 @@ class BudgetScreen(RunScreen):
     def _table(self, width: int, height: int) -> list[Line]:
         page = self._page(width)
         page = page.dense() if self.tailtrace.compact else page
-        self._placed = page.within(self._selected.get(self.view, 0), width, max(height - 1, 1))
+        self._placed = page.within(self._place(), width, max(height - 1, 1))
         tabs = tabs_line(VIEWS, self.view, width, f"{self.kind}, by {self.by}")
         return [tabs, *(line for line, _ in self._placed)]
 
@@ -313,7 +319,7 @@ class BudgetScreen(RunScreen):
         if isinstance(answer, Interference):
             lines = text.cell_lines(answer, row.name, width)
         elif isinstance(answer, tuple):
-            lines = text.culprit_detail(answer[0][self._selected.get(self.view, 0)], answer[1], width)
+            lines = text.culprit_detail(answer[0][self._place()], answer[1], width)
         elif isinstance(answer, Spread):
             lines = [rule(row.name, width), *text.pair_lines(answer, row.name, width, max(height // 2, 3)), []]
         if row.kind is not None:

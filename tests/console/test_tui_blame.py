@@ -194,7 +194,7 @@ async def test_contrast_says_so_where_there_are_too_few(run: Path) -> None:
 
 
 async def test_a_row_is_selected_by_a_click(run: Path) -> None:
-    for name, first in (("budget", "INGRESS"), ("contrast", "")):
+    for name, first in (("budget", "DECODE"), ("contrast", "")):
         app = build([run], name)
         async with app.run_test(size=(120, 40)) as pilot:
             await settle(pilot)
