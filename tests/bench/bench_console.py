@@ -219,6 +219,8 @@ def followed(table: Table, run: Path, folder: Path) -> None:
             producer.row("spans", rid=last["rid"] + number, attempt=1, name="ingress", start=arrival, end=arrival + 1)
         producer.close()
         table.row("live: a look when 200 requests have come", *timed(session.refresh))
+        with session.connect() as cursor:
+            table.row("live: the lanes then", *timed(partial(load_lanes, session, cursor)))
         table.row("live: their causes", *timed(session.load_causes))
         table.best("live: a look when nothing has come", session.refresh)
         session.close()

@@ -118,7 +118,7 @@ def agrees(session: Session, run: Path) -> None:
 
 @example(bites=[(1, False, False), (1, False, True), (1, False, False)], seed=0, sure=0, history=False)
 @example(bites=[(20, True, True), (20, False, True), (20, True, True)], seed=1, sure=10**7, history=True)
-@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bites=st.lists(st.tuples(st.integers(1, 30), st.booleans(), st.booleans()), min_size=2, max_size=6),
        seed=st.integers(0, 10**6), sure=st.sampled_from([0, 10**7, 3 * 10**9]), history=st.booleans())  # fmt: skip
 def test_every_look_is_as_if_the_run_had_been_read_anew(
