@@ -1,5 +1,6 @@
 """Questions of an account, on one cursor, and their answers as plain data."""
 
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,7 +48,8 @@ class Ask:
     def pulse(self, refusals: Refusals) -> Pulse:
         """What the rules of the pulse test make of E2E."""
         (found,) = self.plain("e2e_ranks")
-        return pulse_of(Ranks(**found), self._below, refusals)
+        ranks = Ranks(**{field.name: found[field.name] for field in fields(Ranks)})
+        return pulse_of(ranks, self._below, refusals)
 
     def _below(self, edges: Floats) -> Ints:
         """How many took less than each of these; whole ns are less than an edge where they are less than the next."""

@@ -81,10 +81,14 @@ def gather(session: Session, cursor: "duckdb.DuckDBPyConnection", only: str = ""
 
 
 def _cohorts(session: Session, cursor: "duckdb.DuckDBPyConnection", slow: Slow | None) -> Cohorts:
-    if slow is None:
-        (ranks,) = session.ask("e2e_ranks", cursor=cursor).to_pylist()
-        slow = Slow(percentile=Decimal(99)) if ranks["n"] >= _MANY else Slow()
-    return read_cohorts(session, slow, cursor)
+    """Without `slow` they are made of what is asked of E2E anyway: the bounds are the same."""
+    if slow is not None:
+        return read_cohorts(session, slow, cursor)
+    (ranks,) = session.ask("e2e_ranks", cursor=cursor).to_pylist()
+    percentile = 99 if ranks["n"] >= _MANY else 95
+    bounds = (ranks[f"p{rank}_ns"] for rank in (percentile, 25, 75))
+    edge, low, high = (None if bound is None else float(bound) for bound in bounds)
+    return Cohorts(Slow(percentile=Decimal(percentile)), ranks["n"], edge, low, high)
 
 
 def _examples(
