@@ -125,6 +125,12 @@ class OverviewScreen(RunScreen):
         self.book.lanes, self.book.seen = found
         self._lanes = found[1][1]
         self.redraw("#page", layout=True)
+        if self.tailtrace.watch_live is None and not self._lanes.is_whole:
+            self.ask("ahead", partial(read_lanes, self.book, self.only), self._read_ahead)
+
+    def _read_ahead(self, found: tuple[Lanes, tuple[Filter, Lanes]]) -> None:
+        """What lanes are called, for the timeline: nobody waits for it here."""
+        self.book.lanes, self.book.seen = found
 
     @property
     def slow_ns(self) -> int | None:
