@@ -43,11 +43,13 @@ async def handled(app: App[Any]) -> None:
 
 
 async def _one_round(app: App[Any]) -> bool:
-    """Let everybody handle what waits for them, and draw; whether more messages wait by now."""
+    """Let everybody handle what waits for them, and draw; whether more messages wait by now, or a new size."""
     await asyncio.sleep(0)
     if not await Pilot(app)._wait_for_screen():
         return False
     app.screen._on_timer_update()
+    if app._resize_event is not None:
+        return True
     return any(not node._message_queue.empty() or node._next_callbacks for node in (app, *app._registry))
 
 
