@@ -53,10 +53,10 @@ _LIVED_THEN: Final = """lossy.ended >= arrival
         ELSE greatest(arrival, admitted, queued, first_scheduled, first_token, last_token) END)"""
 
 
-def latency_view(*, lossy: bool) -> str:
+def latency_view(source: str, *, lossy: bool) -> str:
     """The SELECT behind the view `latency`: one row an attempt, its measures and what a reader sorts and filters by.
 
-    `incomplete` attempts lived while records were lost (the table `lossy`, if there is one): some of what is shown of
+    `source` is a kind of `requests`. `incomplete` attempts lived while records were lost (the table `lossy`, if there is one): some of what is shown of
     them may be missing.
     """
     incomplete = f"EXISTS (SELECT 1 FROM lossy WHERE {_LIVED_THEN})" if lossy else "false"
@@ -66,4 +66,4 @@ def latency_view(*, lossy: bool) -> str:
     prompt_tokens, output_tokens, preemptions,
     {measures},
     {incomplete} AS incomplete
-FROM requests"""
+FROM {source}"""

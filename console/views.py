@@ -82,7 +82,7 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
         show_causes(cursor, SCHEMA.empty_table())
     lossy = _create_gaps(cursor, tables)
     _view(cursor, "handed_on", _HANDED_ON)
-    _view(cursor, "latency", latency_view(lossy=lossy))
+    _view(cursor, "latency", latency_view(ALL_REQUESTS, lossy=lossy))
     phases, causes, both = _joined(_phases_of()), _joined(_CAUSE_SUMS), _joined(_phases_of(phase_column), _CAUSE_SUMS)
     _view(cursor, "phase_times", _times(_phase_columns(), _KEPT) if kept else _times(names_of(PHASES), phases))
     _view(cursor, "cause_times", _times(_CAUSE_COLUMNS, _KEPT if kept else causes))
@@ -127,7 +127,7 @@ def narrow_kept(cursor: duckdb.DuckDBPyConnection, only: Filter, *, lossy: bool,
     """Put a cursor under a filter `of_rows`. Every question looks at each row itself: that is faster than any join."""
     rows = f"(SELECT * FROM ({lived(_KEPT)}) AS lived WHERE {only.predicate(wide=True)})"
     _temp_view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {rows}")
-    _temp_view(cursor, "latency", latency_view(lossy=lossy))
+    _temp_view(cursor, "latency", latency_view("requests", lossy=lossy))
     _temp_view(cursor, "phase_times", _times(_phase_columns(), rows))
     _temp_view(cursor, "cause_times", _times(_CAUSE_COLUMNS, rows))
     _temp_view(cursor, "attempt_times", _wide(rows))
@@ -277,7 +277,7 @@ SELECT summed.*, prompt_tokens, cached_tokens FROM summed LEFT JOIN people ON pe
 
 
 def _joined(*sums: str) -> str:
-    return " ".join(["requests", *(f"LEFT JOIN ({one}) USING (rid, attempt)" for one in sums)])
+    return " ".join([ALL_REQUESTS, *(f"LEFT JOIN ({one}) USING (rid, attempt)" for one in sums)])
 
 
 def _times(columns: str, source: str) -> str:

@@ -7,6 +7,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from console.filter_language import parse_filter
 from console.session import QueryError, Session, check_reads_only, rows
 from recorder.producer import PartProducer, RingProducer
 from recorder.run import RunError, create_run, load_info, save_info
@@ -14,6 +15,7 @@ from recorder.schema import SCHEMA_VERSION, TABLES
 from recorder.tables import RunTables
 from recorder.words import Status
 from tests.console.runs import fixed_causes, golden_rows, request, write_run
+from tests.console.tui_runs import mixed_ends
 
 
 def count(session: Session, view: str) -> int:
@@ -191,3 +193,14 @@ def test_a_run_that_holds_nothing_answers_everything(tmp_path: Path) -> None:
     info.run_id = "bare"
     with Session(create_run(tmp_path, info)) as session:
         assert [count(session, name) for name in (*TABLES, "latency", "causes")] == [0] * (len(TABLES) + 2)
+
+
+@pytest.mark.parametrize("view", ["requests", "latency", "cause_times", "attempt_times"])
+def test_under_a_filter_the_whole_run_can_be_asked_for(tmp_path: Path, view: str) -> None:
+    with Session(mixed_ends(tmp_path)) as session:
+        cursor = session.connect(parse_filter("status:ok"))
+        some, whole = (
+            session.query(f"SELECT count(*) AS n FROM {name}", cursor=cursor)["n"][0].as_py()
+            for name in (view, f"memory.main.{view}")
+        )
+        assert 0 < some < whole == session.count()
