@@ -18,6 +18,7 @@ from console.filter_language import parse_filter
 from console.keymap import Keymap, textual_keymap, with_keymap
 from console.leaving import leave_when_told
 from console.remembering import Memory, Preferences, Remembered
+from console.screens.base import RunScreen
 from console.screentable import SCREENS, Place
 from console.theme import SCHEMES, Scheme, colours_of
 from console.watching import Pace
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from textual.command import Provider
 
     from console.budget import Budget
-    from console.screens.base import RunScreen
     from console.watching import Watch
 
 Start = str
@@ -35,7 +35,7 @@ _LOOK_S: Final = 1.0
 """Seconds between looks at a run that is watched."""
 
 
-def screen_class(place: Place) -> "type[RunScreen]":
+def screen_class(place: Place) -> type[RunScreen]:
     """The class that shows a row of the table of screens."""
     module, _, name = place.shown_by.partition(":")
     found: type[RunScreen] = getattr(importlib.import_module(f"console.screens.{module}"), name)
@@ -111,6 +111,11 @@ class Tailtrace(App[None]):
         return self.books[self.place]
 
     @property
+    def in_front(self) -> RunScreen | None:
+        """The screen of a run that is shown; None while something else lies over it."""
+        return self.screen if isinstance(self.screen, RunScreen) else None
+
+    @property
     def chosen(self) -> int | None:
         """Number of the request that the screens tell of, in the chosen run; None until one is chosen."""
         return self.book.chosen
@@ -132,18 +137,14 @@ class Tailtrace(App[None]):
 
     def tell_progress(self) -> None:
         """Say how far something is that takes long, and that it is over."""
-        from console.screens.base import RunScreen
-
         before, self._progress = self._progress, self.book.progress
-        if before != self._progress and isinstance(self.screen, RunScreen):
-            self.screen.redraw_bars()
+        if before != self._progress and self.in_front is not None:
+            self.in_front.redraw_bars()
 
     def look(self) -> None:
         """See how a watched run stands. Whoever still waits for an answer is not asked again."""
-        from console.screens.base import RunScreen
-
-        watch, screen = self.watch_live, self.screen
-        if watch is None or not isinstance(screen, RunScreen):
+        watch, screen = self.watch_live, self.in_front
+        if watch is None or screen is None:
             return
         if watch.run != self.books[-1].path:
             self.books.append(Book(watch.run))
@@ -159,12 +160,10 @@ class Tailtrace(App[None]):
 
     def action_live(self) -> None:
         """Back to the newest records of a watched run."""
-        from console.screens.base import RunScreen
-
-        if self.watch_live is not None and isinstance(self.screen, RunScreen):
+        if self.watch_live is not None and self.in_front is not None:
             self.watch_live.come_back()
             self._pace.hurry()
-            self.screen.to_the_edge()
+            self.in_front.to_the_edge()
             self.look()
 
     def recall(self, book: Book) -> None:
@@ -195,14 +194,12 @@ class Tailtrace(App[None]):
 
     def look_at(self, only: Filter) -> None:
         """Put every screen under another filter."""
-        from console.screens.base import RunScreen
-
         if only == self.only:
             return
         self.only = only
         self.remember(self.book)
-        if isinstance(self.screen, RunScreen):
-            self.screen.refresh_run()
+        if self.in_front is not None:
+            self.in_front.refresh_run()
 
     def action_marks(self) -> None:
         """List the marks of the chosen run."""
@@ -243,18 +240,14 @@ class Tailtrace(App[None]):
 
     def action_next_run(self, step: int) -> None:
         """Choose another run of the shelf."""
-        from console.screens.base import RunScreen
-
         self.place = (self.place + step) % len(self.books)
-        if isinstance(self.screen, RunScreen):
-            self.screen.refresh_run()
+        if self.in_front is not None:
+            self.in_front.refresh_run()
 
     def action_reload(self) -> None:
         """Read the chosen run again."""
-        from console.screens.base import RunScreen
-
-        if isinstance(self.screen, RunScreen):
-            self.screen.reload_run()
+        if self.in_front is not None:
+            self.in_front.reload_run()
 
     def action_next_theme(self) -> None:
         """The next theme, now and the next time too."""
@@ -270,11 +263,9 @@ class Tailtrace(App[None]):
 
     def action_toggle_compact(self) -> None:
         """More on a small screen, or room to breathe; on all screens, and the next time too."""
-        from console.screens.base import RunScreen
-
         self.compact = not self.compact
-        if isinstance(self.screen, RunScreen):
-            self.screen.fit_density()
+        if self.in_front is not None:
+            self.in_front.fit_density()
         self._prefer()
 
     def _prefer(self) -> None:
@@ -286,11 +277,10 @@ class Tailtrace(App[None]):
 
     def action_help(self) -> None:
         """Show every key."""
-        from console.screens.base import RunScreen
         from console.screens.help import HelpScreen
 
-        if isinstance(self.screen, RunScreen):
-            self.push_screen(HelpScreen(self.screen.scopes(), self.keys))
+        if self.in_front is not None:
+            self.push_screen(HelpScreen(self.in_front.scopes(), self.keys))
 
 
 def _theme(scheme: Scheme) -> Theme:
