@@ -56,8 +56,8 @@ _LIVED_THEN: Final = """lossy.ended >= arrival
 def latency_view(source: str, *, lossy: bool) -> str:
     """The SELECT behind the view `latency`: one row an attempt, its measures and what a reader sorts and filters by.
 
-    `source` is a kind of `requests`. `incomplete` attempts lived while records were lost (the table `lossy`, if there is one): some of what is shown of
-    them may be missing.
+    `source` is a kind of `requests`. `incomplete` attempts lived while records were lost (the table `lossy`, if there
+    is one): some of what is shown of them may be missing.
     """
     incomplete = f"EXISTS (SELECT 1 FROM lossy WHERE {_LIVED_THEN})" if lossy else "false"
     measures = ",\n    ".join(f"{measure.sql} AS {measure.column}" for measure in MEASURES)

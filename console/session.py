@@ -324,7 +324,7 @@ class Session:
             self._build_views()
 
     def settle(self) -> None:
-        """Have a large run at rest worked out before all of it is read: as it lies, to sort it takes too much memory."""
+        """Have a large run at rest worked out before all of it is read: to sort it as it lies takes too much memory."""
         if not (self._shows_kept or self._has_causes) and self._keeper.is_worth_it(self.tables):
             self.load_causes()
 

@@ -19,7 +19,7 @@ from console.views import VIEWS
 from recorder.producer import PartProducer
 from tests.console.tui_runs import mixed_ends
 
-OWN = {"chosen", "drawn"}
+OWN = {"chosen", "drawn", "met"}
 """What somebody makes on a cursor before asking."""
 FAST = parse_filter("e2e<60ms")
 
