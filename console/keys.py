@@ -304,9 +304,7 @@ def _filter() -> Iterator[Key]:
 
 def _asked() -> Iterator[Key]:
     at = Scope.ASKED
-    yield Key(
-        at, "enter", "enter", "submit", "Take it", "where to go, or a name", "take it", palette=False
-    )
+    yield Key(at, "enter", "enter", "submit", "Take it", "where to go, or a name", "take it", palette=False)
     yield Key(at, "escape", "esc", "leave", "Never mind", "nothing changes", "leave it", palette=False)
 
 
