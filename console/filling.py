@@ -25,7 +25,8 @@ _SUMMED: Final = 0.75
 def fill(cursor: duckdb.DuckDBPyConnection, tables: RunTables, tell: Callable[[float], None], also: str = "") -> None:
     """Make `kept.causes` and `kept.attempts`, on a cursor whose views show the run itself.
 
-    `also` are further columns of attempts, as SQL. `tell` is told how far it is, from 0 to 1.
+    Causes that no attempt has get no column, but where `also` names further ones, as SQL: that run goes on. `tell` is
+    told how far it is, from 0 to 1.
     """
     summed = _attribute(cursor, tables, lambda part: tell(_ATTRIBUTED * part))
     cursor.register("summed", summed)
@@ -33,7 +34,10 @@ def fill(cursor: duckdb.DuckDBPyConnection, tables: RunTables, tell: Callable[[f
         f"CREATE TEMP TABLE phases AS SELECT rid, attempt, {phase_sums(phase_column)} FROM spans GROUP BY rid, attempt"
     ).fetchall()
     tell(_SUMMED)
-    columns = ", ".join([*map(_sum_of(summed.column_names), CAUSE_NAMES), *([also] if also else [])])
+    there = [name for name in CAUSE_NAMES if also or name in summed.column_names]
+    columns = "".join(
+        f", {column}" for column in (*map(_sum_of(summed.column_names), there), *([also] if also else []))
+    )
     cursor.execute(f"CREATE TABLE {KEPT}.attempts AS {_WIDE.format(columns=columns, some='false')}").fetchall()
     for some in some_at_a_time(cursor):
         cursor.execute(f"INSERT INTO {KEPT}.attempts {_WIDE.format(columns=columns, some=some)}").fetchall()
@@ -64,7 +68,7 @@ def _sum_of(names: list[str]) -> Callable[[str], str]:
 
 
 _WIDE: Final = """
-SELECT requests.*, phases.* EXCLUDE (rid, attempt), {columns}
+SELECT requests.*, phases.* EXCLUDE (rid, attempt){columns}
 FROM (SELECT * FROM requests WHERE {some}) AS requests
 LEFT JOIN phases USING (rid, attempt)
 LEFT JOIN summed USING (rid, attempt)

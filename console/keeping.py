@@ -43,9 +43,9 @@ def make(run: Path, place: Path, wanted: str, tell: Callable[[float], None]) -> 
                 fill(cursor, session.tables, lambda part: tell(_FILLED * part))
                 fill_blames(cursor)
                 fill_met(cursor)
-                fill_ranks(cursor)
                 cursor.execute(f"CREATE TABLE kept.made_from AS SELECT '{wanted}' AS fingerprint").fetchall()
                 session.show_made()
+                fill_ranks(cursor)
                 _answer(session, cursor)
         making.replace(place)
     finally:

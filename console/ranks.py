@@ -5,7 +5,8 @@ find the nth of those that a filter picks, they are walked through in that order
 found. That takes a fifth of the time of looking for it among them all, unless they are few.
 """
 
-from typing import TYPE_CHECKING, Final, Protocol
+from functools import partial
+from typing import Final
 
 import duckdb
 import numpy as np
@@ -15,11 +16,6 @@ from console.filter import Filter
 from console.measures import REPORTED, phase_column
 from console.session import Session, rows
 from console.views import KEPT, PHASES, placed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pyarrow as pa
 
 _VALUES: Final = {
     **{measure.name: measure.column for measure in REPORTED},
@@ -35,45 +31,35 @@ _RANKS: Final = {"p50": (1, 2), "p95": (19, 20), "p99": (99, 100), "max": (1, 1)
 Row = dict[str, object]
 
 
-class Ask(Protocol):
-    """`Session.ask` on a cursor under the filter."""
-
-    def __call__(self, name: str, /) -> "pa.Table":
-        """The answer."""
-
-
 def fill_ranks(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Make `kept.ranks` of `kept.attempts`."""
+    """Make `kept.ranks`, of what is shown of `kept.attempts`."""
     orders = " POSITIONAL JOIN ".join(
-        f"""(SELECT place AS "{name}" FROM (SELECT place, {value} AS it FROM ({placed()}) WHERE status = 'ok')
+        f"""(SELECT place::INTEGER AS "{name}" FROM (SELECT place, {value} AS it FROM ({placed()}) WHERE status = 'ok')
         WHERE it IS NOT NULL ORDER BY it, place)"""
         for name, value in _VALUES.items()
     )
     cursor.execute(f"CREATE TABLE {KEPT}.ranks AS SELECT * FROM {orders}").fetchall()
 
 
-def measure_rows(session: Session, only: Filter, cursor: duckdb.DuckDBPyConnection, ask: Ask) -> list[Row]:
-    """The rows of the question `percentiles`; the cursor is under the filter."""
+def measures_and_phases(
+    session: Session, only: Filter, cursor: duckdb.DuckDBPyConnection
+) -> tuple[list[Row], list[Row]]:
+    """The rows of the questions `percentiles` and `phases`; the cursor is under the filter."""
+    ask = partial(session.ask, cursor=cursor)
     if not _are_many(session, only):
-        return rows(ask("percentiles"))
-    found = _ranked(session, only, cursor, [measure.name for measure in REPORTED])
-    return [{"measure": name, **row} for name, row in found.items() if row["n"]]
-
-
-def phase_rows(session: Session, only: Filter, cursor: duckdb.DuckDBPyConnection, ask: Ask) -> list[Row]:
-    """The rows of the question `phases`; the cursor is under the filter."""
-    if not _are_many(session, only):
-        return rows(ask("phases"))
-    totals = rows(ask("phase_totals"))
-    found = _ranked(session, only, cursor, [str(row["name"]) for row in totals])
-    return [{**found[str(row["name"])], **row} for row in totals]
+        return rows(ask("percentiles")), rows(ask("phases"))
+    totals = {str(row["name"]): row for row in rows(ask("phase_totals"))}
+    measures = [measure.name for measure in REPORTED]
+    found = _ranked(session, only, cursor, [*measures, *totals])
+    told = [{"measure": name, **found[name]} for name in measures if found[name]["n"]]
+    return told, [{**found[name], **row} for name, row in totals.items()]
 
 
 def _are_many(session: Session, only: Filter) -> bool:
     return bool(only) and session.is_in_order and session.count(only) * _FEW > session.count()
 
 
-def _ranked(session: Session, only: Filter, cursor: duckdb.DuckDBPyConnection, names: list[str]) -> "Mapping[str, Row]":
+def _ranked(session: Session, only: Filter, cursor: duckdb.DuckDBPyConnection, names: list[str]) -> dict[str, Row]:
     """How many of the answered ones have a value of this name, and some of these, by nearest rank (SPEC E4)."""
     picked = np.zeros(session.count(), bool)
     picked[session.places(only, cursor=cursor)] = True

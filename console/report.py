@@ -11,7 +11,7 @@ import pyarrow as pa
 from console import measures
 from console.filter import EVERYTHING, Filter
 from console.health import recorder_health
-from console.ranks import measure_rows, phase_rows
+from console.ranks import measures_and_phases
 from console.session import Session, rows
 from console.survival import FORMULA as SURVIVAL_FORMULA
 from console.survival import Survival, survival
@@ -112,7 +112,8 @@ def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection",
     """The report but for the causes, which take longest: they are empty. Puts the fresh `cursor` under the filter."""
     session.narrow(cursor, only)
     ask = partial(session.ask, cursor=cursor)
-    percentiles = {str(row["measure"]): row for row in measure_rows(session, only, cursor, ask)}
+    measured, phases = measures_and_phases(session, only, cursor)
+    percentiles = {str(row["measure"]): row for row in measured}
     window = rows(ask("window"))[0]
     window_ns = _window_ns(window)
     censored = _int(rows(ask("censored"))[0]["n"])
@@ -128,7 +129,7 @@ def numbers(session: Session, only: Filter, cursor: "duckdb.DuckDBPyConnection",
         tpot_ms=_percentiles(percentiles.get("tpot")),
         e2e_ms=_percentiles(percentiles.get("e2e")),
         kaplan_meier={f"{name}_ms": found for name, found in survival(session, cursor).items()} if censored else {},
-        phases_ms=_phases(phase_rows(session, only, cursor, ask)),
+        phases_ms=_phases(phases),
         causes_ns={},
         causes_modelled=[],
         roots_ns={},

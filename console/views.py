@@ -17,7 +17,9 @@ from recorder.words import Phase, Reason
 KEPT: Final = "kept"
 """The name under which the database of what is kept is attached."""
 
-_KEPT: Final = f"{KEPT}.attempts"
+_WIDE: Final = "wide"
+"""The view of the wide rows that are kept, with a column also for each cause that no attempt has, which is not kept,
+and with the `place` of each row in the order of arrival, from 0."""
 _BLAMES: Final = f"{KEPT}.blames"
 
 VIEWS: Final = frozenset(
@@ -75,8 +77,9 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
         if not (kept and table.name == "requests"):
             _create_view(cursor, table, tables)
     if kept:
+        _view(cursor, _WIDE, _wide_rows(cursor))
         for name in ("requests", ALL_REQUESTS):
-            _view(cursor, name, f"SELECT {columns_of(TABLES['requests'])} FROM {_KEPT}")
+            _view(cursor, name, f"SELECT {columns_of(TABLES['requests'])} FROM {_WIDE}")
         _view(cursor, "causes", f"SELECT {columns_of(SCHEMA)} FROM {KEPT}.causes")
     else:
         show_causes(cursor, SCHEMA.empty_table())
@@ -84,9 +87,9 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
     _view(cursor, "handed_on", _HANDED_ON)
     _view(cursor, "latency", latency_view(ALL_REQUESTS, lossy=lossy))
     phases, causes, both = _joined(_phases_of()), _joined(_CAUSE_SUMS), _joined(_phases_of(phase_column), _CAUSE_SUMS)
-    _view(cursor, "phase_times", _times(_phase_columns(), _KEPT) if kept else _times(names_of(PHASES), phases))
-    _view(cursor, "cause_times", _times(_CAUSE_COLUMNS, _KEPT if kept else causes))
-    _view(cursor, "attempt_times", _wide(_KEPT if kept else both))
+    _view(cursor, "phase_times", _times(_phase_columns(), _WIDE) if kept else _times(names_of(PHASES), phases))
+    _view(cursor, "cause_times", _times(_CAUSE_COLUMNS, _WIDE if kept else causes))
+    _view(cursor, "attempt_times", _attempt_times(_WIDE if kept else both))
     blames = blames_of(f"{KEPT}.causes" if kept else "attributed")
     _view(cursor, "blames", f"FROM {_BLAMES}" if kept and _has_blames(cursor) else blames)
     return lossy
@@ -106,31 +109,31 @@ def narrow(cursor: duckdb.DuckDBPyConnection, picked: pa.Table, *, causes: bool)
 
 def picks_of_kept(only: Filter) -> str:
     """What a filter `of_rows` lets through, as a SELECT of `rid, attempt`."""
-    return f"SELECT rid, attempt FROM ({lived(_KEPT)}) AS lived WHERE {only.predicate(wide=True)}"
+    return f"SELECT rid, attempt FROM ({lived(_WIDE)}) AS lived WHERE {only.predicate(wide=True)}"
 
 
 def placed() -> str:
     """The wide rows that are kept, with the measures, and the `place` of each in the order of arrival, from 0."""
-    return lived(f"(SELECT rowid::INTEGER AS place, * FROM {_KEPT})")
+    return lived(_WIDE)
 
 
 def places_of_kept(only: Filter) -> str:
     """What a filter `of_rows` lets through, as a SELECT of `place`."""
-    return f"SELECT place FROM ({placed()}) AS lived WHERE {only.predicate(wide=True)}"
+    return f"SELECT place::INTEGER AS place FROM ({placed()}) AS lived WHERE {only.predicate(wide=True)}"
 
 
-PLACES_OF_PICKED: Final = f"SELECT rowid::INTEGER AS place FROM {_KEPT} SEMI JOIN picks USING (rid, attempt)"
+PLACES_OF_PICKED: Final = f"SELECT place::INTEGER AS place FROM {_WIDE} SEMI JOIN picks USING (rid, attempt)"
 """The same of `picks`, a table of `rid, attempt`."""
 
 
 def narrow_kept(cursor: duckdb.DuckDBPyConnection, only: Filter, *, lossy: bool, causes: bool) -> None:
     """Put a cursor under a filter `of_rows`. Every question looks at each row itself: that is faster than any join."""
-    rows = f"(SELECT * FROM ({lived(_KEPT)}) AS lived WHERE {only.predicate(wide=True)})"
+    rows = f"(SELECT * FROM ({lived(_WIDE)}) AS lived WHERE {only.predicate(wide=True)})"
     _temp_view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {rows}")
     _temp_view(cursor, "latency", latency_view("requests", lossy=lossy))
     _temp_view(cursor, "phase_times", _times(_phase_columns(), rows))
     _temp_view(cursor, "cause_times", _times(_CAUSE_COLUMNS, rows))
-    _temp_view(cursor, "attempt_times", _wide(rows))
+    _temp_view(cursor, "attempt_times", _attempt_times(rows))
     for view in ("spans", *(["causes"] if causes else [])):
         _temp_view(cursor, view, f"SELECT * FROM memory.main.{view} SEMI JOIN requests USING (rid, attempt)")
 
@@ -280,12 +283,21 @@ def _joined(*sums: str) -> str:
     return " ".join([ALL_REQUESTS, *(f"LEFT JOIN ({one}) USING (rid, attempt)" for one in sums)])
 
 
+def _wide_rows(cursor: duckdb.DuckDBPyConnection) -> str:
+    told = cursor.execute(
+        f"SELECT column_name FROM duckdb_columns() WHERE database_name = '{KEPT}' AND table_name = 'attempts'"
+    ).fetchall()
+    there = {name for (name,) in told}
+    nobodys = (f', NULL::BIGINT AS "{name}"' for name in CAUSE_NAMES if name not in there)
+    return f"SELECT rowid AS place, *{''.join(nobodys)} FROM {KEPT}.attempts"
+
+
 def _times(columns: str, source: str) -> str:
     """One row an attempt, one column a phase or cause, in ns; NULL where the attempt never was in it."""
     return f"SELECT rid, attempt, status, arrival, returned - arrival AS e2e_ns, {columns} FROM {source}"
 
 
-def _wide(source: str) -> str:
+def _attempt_times(source: str) -> str:
     """One row an attempt: its request, its measures, and ns in each phase and of each cause, under the names kept."""
     measures = ", ".join(f"{measure.sql} AS {measure.column}" for measure in MEASURES)
     spent = names_of([*map(phase_column, PHASES), *CAUSE_NAMES])
