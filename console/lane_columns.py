@@ -6,7 +6,7 @@ of requests every whole column of int64 is more than ten megabytes.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -60,6 +60,8 @@ class Columns:
             return widened(self.counts[name][places])
         if name == "tpot":
             return self._tpot(places)
+        if name == "e2e":
+            return self._e2e[places]
         end = self._stamps["first_token"][places] if name == "ttft" else self._returns(places)
         return end if name == "returned" else _between(self._stamps["arrival"][places], end)
 
@@ -75,6 +77,11 @@ class Columns:
         numbers["tpot"] = None if answered is None or gaps < 1 else round(answered / gaps)
         numbers["e2e"] = _since(arrival, returned)
         return numbers
+
+    @cached_property
+    def _e2e(self) -> Ints:
+        """Every picture asks for it, and every filter."""
+        return _between(self._stamps["arrival"], self._returns(EVERY))
 
     def _returns(self, places: Places) -> Ints:
         return np.where(self._returned[places], self._stamps["finish"][places], NONE)

@@ -79,7 +79,7 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
     if kept:
         _view(cursor, _WIDE, _wide_rows(cursor))
         for name in ("requests", ALL_REQUESTS):
-            _view(cursor, name, f"SELECT {columns_of(TABLES['requests'])} FROM {_WIDE}")
+            _view(cursor, name, f"SELECT {columns_of(TABLES['requests'])} FROM {KEPT}.attempts")
         _view(cursor, "causes", f"SELECT {columns_of(SCHEMA)} FROM {KEPT}.causes")
     else:
         show_causes(cursor, SCHEMA.empty_table())
@@ -87,7 +87,11 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
     _view(cursor, "handed_on", _HANDED_ON)
     _view(cursor, "latency", latency_view(ALL_REQUESTS, lossy=lossy))
     phases, causes, both = _joined(_phases_of()), _joined(_CAUSE_SUMS), _joined(_phases_of(phase_column), _CAUSE_SUMS)
-    _view(cursor, "phase_times", _times(_phase_columns(), _WIDE) if kept else _times(names_of(PHASES), phases))
+    _view(
+        cursor,
+        "phase_times",
+        _times(_phase_columns(), f"{KEPT}.attempts") if kept else _times(names_of(PHASES), phases),
+    )
     _view(cursor, "cause_times", _times(_CAUSE_COLUMNS, _WIDE if kept else causes))
     _view(cursor, "attempt_times", _attempt_times(_WIDE if kept else both))
     blames = blames_of(f"{KEPT}.causes" if kept else "attributed")
@@ -109,31 +113,36 @@ def narrow(cursor: duckdb.DuckDBPyConnection, picked: pa.Table, *, causes: bool)
 
 def picks_of_kept(only: Filter) -> str:
     """What a filter `of_rows` lets through, as a SELECT of `rid, attempt`."""
-    return f"SELECT rid, attempt FROM ({lived(_WIDE)}) AS lived WHERE {only.predicate(wide=True)}"
+    return f"SELECT rid, attempt FROM {_picked_rows(only)}"
 
 
-def placed() -> str:
-    """The wide rows that are kept, with the measures, and the `place` of each in the order of arrival, from 0."""
-    return lived(_WIDE)
+def placed(*, causes: bool = False) -> str:
+    """The rows that are kept: with measures, times by phase, those by cause where they are wanted, and the `place` of each
+    in the order of arrival, from 0."""
+    return lived(_WIDE if causes else _SLIM)
 
 
 def places_of_kept(only: Filter) -> str:
     """What a filter `of_rows` lets through, as a SELECT of `place`."""
-    return f"SELECT place::INTEGER AS place FROM ({placed()}) AS lived WHERE {only.predicate(wide=True)}"
+    return f"SELECT place::INTEGER AS place FROM {_picked_rows(only)}"
 
 
-PLACES_OF_PICKED: Final = f"SELECT place::INTEGER AS place FROM {_WIDE} SEMI JOIN picks USING (rid, attempt)"
+def _picked_rows(only: Filter, *, causes: bool = False) -> str:
+    return f"(SELECT * FROM ({placed(causes=causes or only.of_causes)}) AS lived WHERE {only.predicate(wide=True)})"
+
+
+PLACES_OF_PICKED: Final = f"SELECT rowid::INTEGER AS place FROM {KEPT}.attempts SEMI JOIN picks USING (rid, attempt)"
 """The same of `picks`, a table of `rid, attempt`."""
 
 
 def narrow_kept(cursor: duckdb.DuckDBPyConnection, only: Filter, *, lossy: bool, causes: bool) -> None:
     """Put a cursor under a filter `of_rows`. Every question looks at each row itself: that is faster than any join."""
-    rows = f"(SELECT * FROM ({lived(_WIDE)}) AS lived WHERE {only.predicate(wide=True)})"
+    rows, wide = _picked_rows(only), _picked_rows(only, causes=True)
     _temp_view(cursor, "requests", f"SELECT {columns_of(TABLES['requests'])} FROM {rows}")
     _temp_view(cursor, "latency", latency_view("requests", lossy=lossy))
     _temp_view(cursor, "phase_times", _times(_phase_columns(), rows))
-    _temp_view(cursor, "cause_times", _times(_CAUSE_COLUMNS, rows))
-    _temp_view(cursor, "attempt_times", _attempt_times(rows))
+    _temp_view(cursor, "cause_times", _times(_CAUSE_COLUMNS, wide))
+    _temp_view(cursor, "attempt_times", _attempt_times(wide))
     for view in ("spans", *(["causes"] if causes else [])):
         _temp_view(cursor, view, f"SELECT * FROM memory.main.{view} SEMI JOIN requests USING (rid, attempt)")
 
@@ -209,6 +218,10 @@ CAUSE_NAMES: Final = (*CAUSES, *ROOTS, *BEHIND)
 """The columns of `attempt_times` that are ns of causes."""
 
 _CAUSE_COLUMNS: Final = names_of((*CAUSES, *ROOTS))
+
+_SLIM: Final = f"""(SELECT rowid AS place, {columns_of(TABLES["requests"])}, {names_of([*map(phase_column, PHASES)])}
+FROM {KEPT}.attempts)"""
+"""`wide` without the causes: for each question DuckDB takes 8 ms to see what a hundred columns more are."""
 
 
 def fill_blames(cursor: duckdb.DuckDBPyConnection) -> None:

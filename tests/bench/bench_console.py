@@ -24,6 +24,7 @@ from typing import Final
 import duckdb
 from textual.pilot import Pilot
 
+from console.answers import Answers
 from console.app import Tailtrace
 from console.asking import busy
 from console.book import Book
@@ -34,7 +35,7 @@ from console.lanes import load_lanes
 from console.replay import Replay
 from console.report import numbers
 from console.screentable import SCREENS
-from console.session import Session
+from console.session import Session, question
 from console.widgets.chart import chart
 from recorder.producer import PartProducer
 from recorder.run import hold_lock, load_info, lock_path, save_info
@@ -96,29 +97,30 @@ def questions(table: Table, run: Path) -> None:
         wall, cpu = timed(session.load_causes)
         table.row("causes, once (in a process of its own)", wall, cpu)
     table.best("open a session", lambda: Session(run).close())
+    of_request = question("request_phases")
     with Session(run) as session:
         table.best("numbers of the report", partial(numbers_anew, session, Filter()), None, "percentiles")
-        table.best("phases", lambda: session.ask("phases"), None, "phases")
-        table.best("causes", lambda: session.ask("causes"))
+        table.best("phases", lambda: session.query(question("phases")), None, "phases")
+        table.best("causes", lambda: session.query(question("causes")))
         for text in FILTERS:
             only = parse_filter(text)
             table.best(f"pick {text}", partial(picked_anew, session, only), 300, "filter")
             table.best(f"numbers under {text}", partial(numbers_anew, session, only), 300)
-        table.best(
-            "phases of a request", lambda: session.ask("request_phases", rid=750_000, attempt=1), None, "request"
-        )
+        table.best("phases of a request", lambda: session.query(of_request, rid=750_000, attempt=1), None, "request")
 
 
 def numbers_anew(session: Session, only: Filter) -> object:
-    """On a cursor of their own."""
+    """On a cursor of their own, as if nobody had asked before."""
+    session.answers = Answers()
+    session._places.clear()
     with session.connect() as cursor:
         return numbers(session, only, cursor)
 
 
 def picked_anew(session: Session, only: Filter) -> object:
     """As if nobody had asked before."""
-    session._picked.clear()
-    return session.picked(only)
+    session._places.clear()
+    return session.places(only)
 
 
 def pictures(table: Table, run: Path, width: int, height: int) -> None:
@@ -127,7 +129,8 @@ def pictures(table: Table, run: Path, width: int, height: int) -> None:
         wall, cpu = timed(lambda: load_lanes(session, cursor))
         table.row("read the lanes, once", wall, cpu, None, "lanes")
         lanes = load_lanes(session, cursor)
-        table.best("lanes under a filter", lambda: lanes.under(session.picked(parse_filter("prompt>=100"))), 300)
+        only = parse_filter("prompt>=100")
+        table.best("lanes under a filter", lambda: lanes.under_filter(session, only, cursor), 300)
     replay = Replay.of(lanes, None)
     for what, window in (
         ("everything", lanes.window),
