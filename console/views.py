@@ -117,8 +117,8 @@ def picks_of_kept(only: Filter) -> str:
 
 
 def placed(*, causes: bool = False) -> str:
-    """The rows that are kept: with measures, times by phase, those by cause where they are wanted, and the `place` of each
-    in the order of arrival, from 0."""
+    """The rows that are kept: with measures, times by phase, those by cause where they are wanted, and the `place` of
+    each in the order of arrival, from 0."""
     return lived(_WIDE if causes else _SLIM)
 
 
