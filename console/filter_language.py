@@ -144,7 +144,7 @@ def _blamed(op: str, rest: str) -> Blamed:
 
 def _asked(field: Literal["sql", "attempts"], op: str, rest: str) -> Asked:
     """One question; that its answer has the columns shows when it is asked."""
-    from console.session import QueryError, check_reads_only
+    from console.database import QueryError, check_reads_only
 
     words = list(_split(rest))
     if op not in {":", "="} or len(words) != 1 or not words[0].strip():

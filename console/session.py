@@ -4,9 +4,7 @@ Every question goes through here, from screens and from the command line alike. 
 outside the run and the cache of what is kept of runs (`console.kept`), and a question never writes one.
 """
 
-import os
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -23,9 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from console.answers import Answers, asked_as
+from console.database import check_reads_only, open_database, select
 from console.filter import EVERYTHING, Filter
 from console.growing import Growing, has_long_history, worth_growing
-from console.kept import Keeper, cache_folder
+from console.kept import Keeper
 from console.patience import is_wanted
 from console.views import (
     KEPT,
@@ -38,16 +37,12 @@ from console.views import (
     quoted,
     show_causes,
 )
-from recorder.errors import UserError
 from recorder.losses import Damage
 from recorder.schema import TABLES
 from recorder.tables import RunTables, open_tables
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-_THREADS: Final = 2
-"""An engine may be serving on the same machine; a question must not take its cores."""
 
 _MEMORY: Final = "300MB"
 """What DuckDB may hold; beyond that it spills, and the console stays under a gigabyte."""
@@ -60,10 +55,6 @@ _REMEMBERED: Final = 4
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _CAUSES: Final = re.compile(r"\b(causes|cause_times|attempt_times|blames)\b", re.IGNORECASE)
-
-
-class QueryError(UserError):
-    """A question that DuckDB could not answer, or that was none: it would have changed something."""
 
 
 class Session:
@@ -99,7 +90,7 @@ class Session:
         self._keeper = Keeper(run)
         self._kept: Path | None = None
         self._growing: Growing | None = None
-        self._db = _database(run, memory)
+        self._db = open_database(run, memory)
         self._build_views()
         self.answers = Answers(self._answered)
 
@@ -238,13 +229,13 @@ class Session:
             self.load_causes()
         cursor = cursor or self.connect()
         try:
-            return _run(cursor, sql, params, up_to)
+            return select(cursor, sql, params, up_to)
         except duckdb.IOException:
             if all(file.exists() for file in self._files):
                 raise
         # The recorder merged the parts that the views name and deleted them: look again, once.
         self.refresh()
-        return _run(cursor, sql, params, up_to)
+        return select(cursor, sql, params, up_to)
 
     def user_query(
         self, sql: str, *, cursor: duckdb.DuckDBPyConnection | None = None, up_to: int | None = None
@@ -390,7 +381,7 @@ class Session:
 
     def _answered(self) -> Mapping[str, bytes]:
         """What was answered beforehand of a run of which something is kept."""
-        if self._kept is None:
+        if not self.is_in_order:
             return {}
         with self._db.cursor() as cursor:
             return dict(cursor.execute(f"SELECT name, answer FROM {KEPT}.answers").fetchall())
@@ -404,18 +395,6 @@ class Session:
         return kept is not None
 
 
-def check_reads_only(sql: str) -> None:
-    """Raise `QueryError` unless `sql` is one statement that only reads."""
-    try:
-        statements = duckdb.extract_statements(sql)
-    except duckdb.Error as error:
-        raise QueryError(str(error)) from error
-    if len(statements) != 1:
-        raise QueryError(f"expected one SQL statement, got {len(statements)}")
-    if statements[0].type != duckdb.StatementType.SELECT:
-        raise QueryError(f"a run is read only: expected a SELECT, got {statements[0].type.name}")
-
-
 @cache
 def question(name: str) -> str:
     """The text of `console/sql/<name>.sql`."""
@@ -426,37 +405,3 @@ def rows(answer: pa.Table) -> list[dict[str, object]]:
     """An answer as plain dictionaries, for what is small enough to be shown."""
     found: list[dict[str, object]] = answer.to_pylist()
     return found
-
-
-def _database(run: Path, memory: str) -> duckdb.DuckDBPyConnection:
-    """An empty database that can read the run's folder and nothing else: no network, no extensions, no other files."""
-    spill = Path(tempfile.gettempdir()) / f"tailtrace-{os.getpid()}"
-    db = duckdb.connect(
-        ":memory:",
-        config={
-            "threads": _THREADS,
-            "temp_directory": str(spill),
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "python_enable_replacements": False,
-        },
-    )
-    for statement in (
-        "SET enable_progress_bar = false",  # cursors inherit it; DuckDB would draw one over a report or a screen
-        f"SET memory_limit = '{memory}'",
-        f"SET allowed_directories = [{', '.join(quoted(str(place)) for place in (run.resolve(), cache_folder()))}]",
-        "SET enable_external_access = false",
-        "SET lock_configuration = true",
-    ):
-        db.execute(statement).fetchall()
-    return db
-
-
-def _run(cursor: duckdb.DuckDBPyConnection, sql: str, params: dict[str, object], up_to: int | None) -> pa.Table:
-    try:
-        found = cursor.sql(sql, params=params or None)
-        return (found if up_to is None else found.limit(up_to)).to_arrow_table()
-    except (duckdb.InterruptException, duckdb.IOException):
-        raise
-    except duckdb.Error as error:
-        raise QueryError(str(error)) from error

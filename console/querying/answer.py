@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from console.database import QueryError, check_reads_only
 from console.filter import Filter
-from console.session import QueryError, Session, check_reads_only
+from console.session import Session
 
 if TYPE_CHECKING:
     import duckdb

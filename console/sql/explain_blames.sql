@@ -6,7 +6,7 @@ WITH lived AS (
     SELECT
         rid, attempt,
         CASE $measure WHEN 'ttft' THEN ttft_ns::DOUBLE WHEN 'tpot' THEN tpot_ns ELSE e2e_ns::DOUBLE END AS ns
-    FROM attempt_times
+    FROM latency
     WHERE status = 'ok' AND e2e_ns IS NOT NULL
 ),
 sided AS NOT MATERIALIZED (

@@ -141,9 +141,11 @@ def test_it_is_not_trusted_when_the_run_has_changed(ready: Session, run: Path) -
     producer = PartProducer(run, "later", ["requests"])
     producer.row("requests", rid=999, attempt=1, arrival=5, status="ok")
     producer.close()
+    states = sum(row["n"] for row in ready.ask("states").to_pylist())
     ready.refresh()
     assert not ready.is_in_order
     assert ready.query("SELECT count(*) AS n FROM requests")["n"][0].as_py() == before + 1
+    assert sum(row["n"] for row in ready.ask("states").to_pylist()) == states + 1
 
 
 def test_a_fingerprint_is_of_bytes_and_not_of_places(run: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.cli import main
+from console.database import QueryError
 from console.filter import EVERYTHING, Asked, Filter
 from console.filter_language import FilterError, parse_filter
 from console.querying.answer import Answer, Refusal, ask, place_of
@@ -15,7 +16,7 @@ from console.querying.history import MOST, newer, older, with_query
 from console.querying.picking import picking
 from console.querying.tables import TableDoc, tables
 from console.remembering import Memory
-from console.session import QueryError, Session
+from console.session import Session
 from console.widgets.sqleditor import token_ranges
 from tests.console.tui_runs import served
 

@@ -7,8 +7,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from console.database import QueryError, check_reads_only
 from console.filter_language import parse_filter
-from console.session import QueryError, Session, check_reads_only, rows
+from console.session import Session, rows
 from recorder.producer import PartProducer, RingProducer
 from recorder.run import RunError, create_run, load_info, save_info
 from recorder.schema import SCHEMA_VERSION, TABLES

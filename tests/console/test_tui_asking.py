@@ -11,9 +11,10 @@ import pytest
 
 from console.asking import Asker, Superseded
 from console.commands.open import build
+from console.database import QueryError
 from console.screens.base import Answered, deliver
 from console.screens.overview import OverviewScreen
-from console.session import QueryError, Session
+from console.session import Session
 from recorder.attribution import attribute
 from recorder.tables import RunTables
 from tests.console.screens import screen_text, settle
