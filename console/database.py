@@ -57,7 +57,10 @@ def check_reads_only(sql: str) -> None:
 
 
 def select(cursor: duckdb.DuckDBPyConnection, sql: str, params: dict[str, object], up_to: int | None) -> pa.Table:
-    """The answer to a SELECT, or `up_to` rows of it. Raises QueryError; duckdb's own when interrupted, or files are gone."""
+    """The answer to a SELECT, or `up_to` rows of it.
+
+    Raises QueryError, and duckdb's own errors where it was interrupted or files have gone.
+    """
     try:
         found = cursor.sql(sql, params=params or None)
         return (found if up_to is None else found.limit(up_to)).to_arrow_table()

@@ -381,7 +381,7 @@ class Session:
 
     def _answered(self) -> Mapping[str, bytes]:
         """What was answered beforehand of a run of which something is kept."""
-        if not self.is_in_order:
+        if self._kept is None or not self.is_in_order:
             return {}
         with self._db.cursor() as cursor:
             return dict(cursor.execute(f"SELECT name, answer FROM {KEPT}.answers").fetchall())
