@@ -9,6 +9,7 @@ from typing import Any
 
 from textual.app import App
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from console.app import Tailtrace
 from console.asking import busy
@@ -48,9 +49,21 @@ async def _one_round(app: App[Any]) -> bool:
     if not await Pilot(app)._wait_for_screen():
         return False
     app.screen._on_timer_update()
-    if app._resize_event is not None:
+    if app._resize_event is not None or _is_drawing(app.screen):
         return True
     return any(not node._message_queue.empty() or node._next_callbacks for node in (app, *app._registry))
+
+
+def _is_drawing(screen: Screen[Any]) -> bool:
+    """Whether a style, a place or a picture has changed that is not on screen yet: each becomes the next message."""
+    return bool(screen._dirty_widgets or screen._callbacks) or any(
+        widget._refresh_styles_required
+        or widget._scroll_required
+        or widget._repaint_required
+        or widget._layout_required
+        or widget._recompose_required
+        for widget in (screen, *screen.query("*"))
+    )
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
