@@ -16,8 +16,11 @@ import pyarrow as pa
 
 from console.blame.answer import blame
 from console.contrast.meeting import fill_met
+from console.engine_view.answer import engine
+from console.engine_view.look import Look, whole
 from console.explain.answer import explain
 from console.filling import fill
+from console.filter import EVERYTHING
 from console.growing import fill_history
 from console.kept import NAME, fingerprint
 from console.ranks import fill_ranks
@@ -65,6 +68,8 @@ def _answer(session: Session, cursor: duckdb.DuckDBPyConnection) -> None:
     report(session)
     blame(session)
     explain(session)
+    with session.connect() as asking:
+        engine(session, EVERYTHING, Look(whole(session)), asking)
     cursor.execute("CREATE TABLE kept.answers (name VARCHAR, answer BLOB)").fetchall()
     for name, answer in session.answers.of_everything():
         cursor.execute("INSERT INTO kept.answers VALUES (?, ?)", [name, answer]).fetchall()

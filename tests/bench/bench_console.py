@@ -22,11 +22,9 @@ from pathlib import Path
 from typing import Final
 
 import duckdb
-from textual.pilot import Pilot
 
 from console.answers import Answers
 from console.app import Tailtrace
-from console.asking import busy
 from console.book import Book
 from console.filter import Filter
 from console.filter_language import parse_filter
@@ -40,6 +38,7 @@ from console.widgets.chart import chart
 from recorder.producer import PartProducer
 from recorder.run import hold_lock, load_info, lock_path, save_info
 from tests.bench.bench_open import FRAME, NUMBERS, open_once
+from tests.console.screens import settle
 
 TIMES: Final = 3
 THREADS: Final = 2
@@ -155,28 +154,19 @@ async def screens(table: Table, run: Path, size: tuple[int, int]) -> None:
     app = Tailtrace([Book(run)], "overview")
     async with app.run_test(size=size) as pilot:
         async with told(table, "overview, to the last answer", None):
-            await answered(pilot)
+            await settle(pilot)
         for text in ("", *FILTERS[:3]):
             async with told(table, f"overview under {text or 'no filter again'}", 300):
                 app.look_at(parse_filter(text))
-                await answered(pilot)
+                await settle(pilot)
         app.look_at(Filter())
-        await answered(pilot)
+        await settle(pilot)
         for turn in ("first", "again"):
             for place in SCREENS:
                 async with told(table, f"{place.name}, {turn}", None if turn == "first" else 300):
                     await app.action_show(place.name)
-                    await answered(pilot)
+                    await settle(pilot)
     app.leave(10)
-
-
-async def answered(pilot: Pilot[None]) -> None:
-    """Wait until nothing is asked any more and all is on screen, however long that takes."""
-    await pilot.pause()
-    while busy():
-        await asyncio.sleep(0.001)
-        await pilot.pause()
-    await pilot.pause()
 
 
 class told:  # noqa: N801  # reads as a word

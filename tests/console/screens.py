@@ -17,6 +17,7 @@ from console.asking import busy
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "TAILTRACE_UPDATE_SNAPSHOTS"
 _DEADLINE_S = 60
+_TURNS = 5
 
 
 async def settle(pilot: Pilot[None]) -> None:
@@ -36,8 +37,11 @@ async def settle(pilot: Pilot[None]) -> None:
 async def handled(app: App[Any]) -> None:
     """Wait until every message is handled, and those that their handling sends, and what they change is on screen.
 
-    Looking twice, because what is posted from outside the loop arrives a turn later.
+    Looking twice, because handling one thing may change another. What a thread posted takes a few turns of the loop until
+    it is in a queue: a callback, a task, and the queue itself.
     """
+    for _turn in range(_TURNS):
+        await asyncio.sleep(0)
     quiet = 0
     while quiet < 2 and app._running:
         quiet = 0 if await _one_round(app) else quiet + 1
