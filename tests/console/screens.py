@@ -37,8 +37,8 @@ async def settle(pilot: Pilot[None]) -> None:
 async def handled(app: App[Any]) -> None:
     """Wait until every message is handled, and those that their handling sends, and what they change is on screen.
 
-    Looking twice, because handling one thing may change another. What a thread posted takes a few turns of the loop until
-    it is in a queue: a callback, a task, and the queue itself.
+    Looking twice, because handling one thing may change another. What a thread posted takes a few turns of the loop
+    until it is in a queue: a callback, a task, and the queue itself.
     """
     for _turn in range(_TURNS):
         await asyncio.sleep(0)
