@@ -16,6 +16,17 @@ _THREADS: Final = 2
 """An engine may be serving on the same machine; a question must not take its cores."""
 
 
+_PROMPT_CLASS: Final = """CREATE MACRO prompt_class(tokens) AS CASE
+    WHEN tokens < 128 THEN '0-127'
+    WHEN tokens < 512 THEN '128-511'
+    WHEN tokens < 2048 THEN '512-2047'
+    WHEN tokens < 8192 THEN '2048-8191'
+    WHEN tokens < 32768 THEN '8192-32767'
+    WHEN tokens IS NOT NULL THEN '32768-'
+END"""
+"""What requests of about so many prompt tokens are called, where they are told by class."""
+
+
 class QueryError(UserError):
     """A question that DuckDB could not answer, or that was none: it would have changed something."""
 
@@ -34,6 +45,7 @@ def open_database(run: Path, memory: str) -> duckdb.DuckDBPyConnection:
         },
     )
     for statement in (
+        _PROMPT_CLASS,
         "SET enable_progress_bar = false",  # cursors inherit it; DuckDB would draw one over a report or a screen
         f"SET memory_limit = '{memory}'",
         f"SET allowed_directories = [{', '.join(quoted(str(place)) for place in (run.resolve(), cache_folder()))}]",

@@ -95,7 +95,7 @@ def create_views(cursor: duckdb.DuckDBPyConnection, tables: RunTables, *, kept: 
     _view(cursor, "cause_times", _times(_CAUSE_COLUMNS, _WIDE if kept else causes))
     _view(cursor, "attempt_times", _attempt_times(_WIDE if kept else both))
     blames = blames_of(f"{KEPT}.causes" if kept else "attributed")
-    _view(cursor, "blames", f"FROM {_BLAMES}" if kept and _has_blames(cursor) else blames)
+    _view(cursor, "blames", f"FROM {_BLAMES}" if kept and is_kept(cursor, "blames") else blames)
     return lossy
 
 
@@ -229,13 +229,10 @@ def fill_blames(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute(f"CREATE TABLE {_BLAMES} AS {blames_of(f'{KEPT}.causes')} ORDER BY rid, attempt").fetchall()
 
 
-def _has_blames(cursor: duckdb.DuckDBPyConnection) -> bool:
-    """Of a run that is recorded they are not kept: each look would have to begin anew."""
-    return bool(
-        cursor.execute(
-            f"SELECT 1 FROM duckdb_tables() WHERE database_name = '{KEPT}' AND table_name = 'blames'"
-        ).fetchall()
-    )
+def is_kept(cursor: duckdb.DuckDBPyConnection, table: str) -> bool:
+    """Whether what is kept has that table. Of a run that is recorded most is not kept: each look would make it anew."""
+    asked = f"SELECT 1 FROM duckdb_tables() WHERE database_name = '{KEPT}' AND table_name = ?"
+    return bool(cursor.execute(asked, [table]).fetchall())
 
 
 def blames_of(causes: str) -> str:
@@ -246,10 +243,13 @@ def blames_of(causes: str) -> str:
     of a step blames the longest prompt in that step. `prompt_tokens` and `cached_tokens` are the culprit's, by its last
     attempt.
     """
-    return f"""
+    return _BLAMES_OF.format(causes=causes)
+
+
+_BLAMES_OF: Final = f"""
 WITH waits AS (
     SELECT rid, attempt, cause, coalesce(root, '') AS root, culprit, ns
-    FROM {causes}
+    FROM {{causes}}
     WHERE culprit IS NOT NULL OR cause = 'STEP_IN_FLIGHT'
 ),
 heads AS (

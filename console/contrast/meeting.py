@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from console.views import KEPT
+from console.views import KEPT, is_kept
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,6 +27,5 @@ def fill_met(cursor: "duckdb.DuckDBPyConnection") -> None:
 
 def show_met(cursor: "duckdb.DuckDBPyConnection") -> None:
     """Show it as `met` on a cursor, of the requests in `chosen` at least."""
-    kept = f"SELECT 1 FROM duckdb_tables() WHERE database_name = '{KEPT}' AND table_name = 'met'"
-    met = f"FROM {KEPT}.met" if cursor.execute(kept).fetchall() else _MET.format(some="SEMI JOIN chosen USING (rid)")
+    met = f"FROM {KEPT}.met" if is_kept(cursor, "met") else _MET.format(some="SEMI JOIN chosen USING (rid)")
     cursor.execute(f"CREATE OR REPLACE TEMP VIEW met AS {met}").fetchall()

@@ -20,13 +20,5 @@ SELECT
     inside,
     culprit::VARCHAR AS culprit,
     coalesce(tier, 'unknown') AS culprit_tier,
-    CASE
-        WHEN prompt_tokens < 128 THEN '0-127'
-        WHEN prompt_tokens < 512 THEN '128-511'
-        WHEN prompt_tokens < 2048 THEN '512-2047'
-        WHEN prompt_tokens < 8192 THEN '2048-8191'
-        WHEN prompt_tokens < 32768 THEN '8192-32767'
-        WHEN prompt_tokens IS NOT NULL THEN '32768-'
-        ELSE 'unknown'
-    END AS culprit_prompt
+    coalesce(prompt_class(prompt_tokens), 'unknown') AS culprit_prompt
 FROM most LEFT JOIN culprits USING (culprit)

@@ -18,14 +18,7 @@ classed AS NOT MATERIALIZED (
             WHEN 'tier' THEN tier
             WHEN 'tenant' THEN tenant
             WHEN 'model' THEN model
-            ELSE CASE
-                WHEN prompt_tokens < 128 THEN '0-127'
-                WHEN prompt_tokens < 512 THEN '128-511'
-                WHEN prompt_tokens < 2048 THEN '512-2047'
-                WHEN prompt_tokens < 8192 THEN '2048-8191'
-                WHEN prompt_tokens < 32768 THEN '8192-32767'
-                WHEN prompt_tokens IS NOT NULL THEN '32768-'
-            END
+            ELSE prompt_class(prompt_tokens)
         END, '') AS class
     FROM people
 ),
